@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Opens a session file: by its index when finished, else by walking the frames. Never yields a number from a damaged
+// frame; what is lost is a graded finding. Immutable after open; frame() may be called from any thread.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/file/safetensors.h"
+
+namespace spanscope {
+
+struct FrameInfo {
+  uint64_t offset = 0, compressed_bytes = 0, content_bytes = 0;
+  std::string kind;
+  uint32_t version = 1, seq = 0;
+  uint32_t turn = 0xffffffffu;
+};
+
+class SessionReader {
+ public:
+  static Result<std::shared_ptr<const SessionReader>> open(const std::string& path);
+  virtual ~SessionReader() = default;
+  virtual bool finished() const = 0;
+  virtual const std::string& path() const = 0;
+  virtual const std::string& session_id() const = 0;
+  virtual uint64_t file_bytes() const = 0;
+  virtual const std::vector<FrameInfo>& frames() const = 0;  // content frames in file order (no index, no skippables)
+  virtual const std::vector<Finding>& findings() const = 0;  // of opening
+  virtual Result<Blob> frame(size_t i) const = 0;            // decompresses and checks
+};
+
+// Reads everything: every frame's hash, checksum, metadata, sequence; index and seek table. Findings by grade; empty and
+// finished means the file is whole.
+struct VerifyReport {
+  bool finished = false;
+  uint64_t frames = 0;
+  std::vector<Finding> findings;
+};
+Result<VerifyReport> verify_session(const std::string& path);
+
+}  // namespace spanscope

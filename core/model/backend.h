@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The engine's interface. A backend runs the recipe over a batch with a cache; reference and fast CPU paths (and CUDA)
+// implement it and pass one parity suite. One thread calls a backend (the engine thread); a backend may use more inside.
+//
+// Without a plan: logits byte-identical to a planned run at equal pass borders, and no branch on the plan in inner loops.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/result.h"
+#include "core/model/record_plan.h"
+#include "core/model/weights.h"
+
+namespace spanscope {
+
+struct SlotRange {
+  Slot begin = 0, end = 0;
+};
+
+// Keys and values of executed positions. Slots are dense: 0 .. size()-1. Masks go by absolute position.
+class Cache {
+ public:
+  virtual ~Cache() = default;
+  virtual uint32_t size() const = 0;
+  virtual TokenPos position(Slot slot) const = 0;
+  virtual void truncate(uint32_t size) = 0;  // forgets slots >= size
+  // A new cache with the given slots only (ascending, disjoint), at their original positions. New rows that run on it
+  // see these keys and themselves: re-attention mode A.
+  virtual std::unique_ptr<Cache> select(std::span<const SlotRange> ranges) const = 0;
+  virtual uint64_t bytes() const = 0;
+};
+
+struct Batch {
+  std::span<const TokenId> ids;         // [rows]
+  std::span<const TokenPos> positions;  // [rows], ascending; row i gets slot cache.size() + i
+};
+
+enum class LogitRows : uint8_t { none, last, all };
+
+struct ForwardOptions {
+  LogitRows logits = LogitRows::last;
+  bool hidden = false;         // collect the residual stream
+  bool router_logits = false;  // collect router scores, ids and weights
+  const RecordPlan* plan = nullptr;  // at most kMaxPlannedRows rows when set
+  RecordSink* sink = nullptr;        // needed with a plan
+  std::stop_token stop;              // checked between layers and tiles; a stopped pass leaves the cache as it was
+};
+
+struct ForwardResult {
+  std::vector<float> logits;  // [0 | 1 | rows][vocab]
+  // hidden[0] = embeddings as the first layer gets them, [i] = input of layer i, [layers] = after the final norm.
+  std::vector<float> hidden;         // [layers+1][rows][hidden], empty unless asked for
+  std::vector<float> router_logits;  // [moe layers][rows][experts]
+  std::vector<int32_t> topk_ids;     // [moe layers][rows][K]
+  std::vector<float> topk_weights;   // [moe layers][rows][K]
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const Model& model() const = 0;
+  virtual std::string name() const = 0;     // "cpu reference"
+  virtual unsigned threads() const = 0;
+  virtual std::unique_ptr<Cache> new_cache(uint32_t capacity_hint) const = 0;
+  // Appends batch.ids.size() slots to the cache. Errors: token id outside the vocabulary, positions not ascending,
+  // plan that does not fit the batch, cancelled, out of memory.
+  virtual Result<ForwardResult> forward(Cache& cache, const Batch& batch, const ForwardOptions& options) = 0;
+};
+
+struct BackendOptions {
+  unsigned threads = 0;  // 0: physical cores
+};
+
+}  // namespace spanscope

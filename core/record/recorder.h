@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Records turns: makes the RecordPlan of every pass, takes the LayerRecords in, keeps each head's habit, closes the turn
+// (conservation, events, spike, profiles) and writes its frames. Thread: the engine thread.
+#pragma once
+#include <memory>
+
+#include "core/base/result.h"
+#include "core/file/session_writer.h"
+#include "core/model/backend.h"
+#include "core/record/session_data.h"
+#include "core/span/replay.h"
+
+namespace spanscope {
+
+struct RecorderOptions {
+  float theta_rec = 0.20f, factor = 3.0f, cap = 0.90f;
+  uint32_t habit_min_rows = 8;
+  double lambda = 0.9;
+  bool routing = false;
+  bool text = true;
+};
+
+class Recorder : public RecordSink {
+ public:
+  // Half-precision score kernels conserve mass to 1e-3, f32 ones to 1e-5 (D3).
+  Recorder(const Recipe& recipe, RecorderOptions options);
+  ~Recorder() override;
+
+  void begin_turn(const TurnPlan& plan, const Ledger& ledger);
+  // The plan for the next pass over slots [begin, end) with their phases; end - begin <= kMaxPlannedRows, and a pass never
+  // crosses the first answer row (the habit is taken there). Valid until the next call.
+  const RecordPlan& plan_pass(Slot begin, Slot end, const std::vector<RowPhase>& phases);
+  void on_layer(const LayerRecord& record) override;
+  // Sums up the turn. `plan` is the final one (generation: with the real answer). Conservation violated: an error that
+  // names turn, layer, head and row set.
+  Result<TurnRecord> close_turn(const TurnPlan& plan, const Ledger& ledger);
+  // The habit as of now (running): [layers][query heads][spans], for tests and head detail.
+  std::vector<float> habit(size_t spans) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace spanscope

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// A recorded session in memory: what the recorder writes turn by turn and what every view, report and panel reads.
+// Plain data, immutable once loaded, shared as shared_ptr<const SessionData>. Everything derived (units, reads at another
+// strength, dead weight) is computed from it: units.h, reads.h.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/model/record_plan.h"
+#include "core/span/span.h"
+
+namespace spanscope {
+
+struct SessionHeader {
+  std::string program_version, session_id;
+  std::string model_name, model_family, model_path, model_digest, weight_types, tokenizer_digest;
+  uint32_t layers = 0, query_heads = 0, kv_heads = 0, head_dim = 0, hidden = 0, vocab = 0;
+  uint32_t experts = 0, experts_used = 0;
+  std::vector<uint32_t> window;   // [layers], 0 = none
+  std::vector<uint8_t> moe_layer; // [layers]
+  std::string backend;            // "cpu fast", and threads
+  uint32_t threads = 1;
+  std::string detail = "span";
+  bool routing = false, has_text = true;
+  float theta_rec = 0.20f, factor = 3.0f, cap = 0.90f;
+  double lambda = 0.9;
+  uint32_t habit_min_rows = 8;
+  std::string source;             // the conversation's path as given
+  std::string mode;               // "replay", "generate", "ids"
+  std::vector<std::pair<std::string, std::string>> knobs;  // environment variables that were set
+  uint32_t read_min() const {     // definitions D5
+    const uint32_t n = (layers * query_heads + 99) / 100;
+    return n < 2 ? 2 : n;
+  }
+};
+
+struct EventColumns {  // sorted by (row, leaf, layer, head); row = absolute position, leaf = span id
+  std::vector<uint32_t> row, leaf;
+  std::vector<uint16_t> layer, head;
+  std::vector<float> mass, habit;
+  size_t size() const { return row.size(); }
+};
+
+struct RoutingColumns {  // rows = executed slots of the turn, in order
+  uint32_t layers = 0, experts_used = 0;  // MoE layers only
+  std::vector<uint16_t> ids;      // [MoE layers][rows][K], selection order
+  std::vector<float> weights;     // [MoE layers][rows][K]
+  std::vector<float> margin;      // [MoE layers][rows]
+  bool empty() const { return ids.empty(); }
+};
+
+struct TurnRecord {
+  TurnId turn = 0;
+  int32_t message = -1;
+  bool open = false, cut = false, generated = false;
+  uint32_t context = 0;                        // tokens in the context, answer included
+  uint32_t executed_begin = 0, executed_end = 0;
+  uint32_t answer_begin = 0, answer_len = 0;
+  std::vector<uint8_t> phase;                  // [executed] RowPhase
+  std::vector<LayoutEntry> layout;             // [S] leaves in slot order
+  std::vector<TokenId> new_ids;                // ids of slots [executed_begin, context); empty with --no-text
+  std::vector<uint32_t> new_token_bytes;       // bytes per token, same slots
+  std::string new_text;                        // their bytes
+  double seconds_prompt = 0, seconds_answer = 0;
+
+  std::vector<SpanId> query_leaves;            // [Q] leaves that own rows of this turn, layout order
+  std::vector<uint32_t> rows_q;                // [3 phases][Q]
+  std::vector<float> mass_qk;                  // [3][Q][S] summed over layers and heads
+  std::vector<float> uniform_qk;               // [3][Q][S] definitions D4, summed over layers and heads
+  std::vector<float> learned_sink, unattributed;  // [3][layers] summed over heads and rows
+  std::vector<SpanId> profile_spans;           // [P] resident leaves, then resident parents
+  std::vector<float> layer_mass;               // [layers][answer, consumer][P] summed over heads
+  std::vector<float> spike;                    // [S] NaN: missing
+  std::vector<uint16_t> spike_layer, spike_head;  // [S]
+  std::vector<uint32_t> spike_row;             // [S] absolute position
+  EventColumns events;
+  uint64_t events_dropped = 0;                 // beyond 2^20
+  RoutingColumns routing;
+
+  uint32_t rows(RowPhase p) const {
+    uint32_t n = 0;
+    for (uint8_t x : phase) n += x == uint8_t(p);
+    return n;
+  }
+  uint32_t answer_rows() const { return rows(RowPhase::answer); }
+};
+
+struct MessageInfo {
+  std::string role, name, id;
+};
+
+// Sums through time, written once when the session closes (D5); a reader of an unfinished session replays them.
+struct ClosingScalars {
+  // [row set: answer, all, consumer][spans]
+  std::vector<double> ema_n, ema_triples, ema_sink, ema_u;
+  std::vector<double> sum_n, sum_triples, sum_sink, sum_u;
+};
+
+struct SessionData {
+  SessionHeader header;
+  Ledger ledger;
+  std::vector<MessageInfo> messages;
+  std::vector<TurnRecord> turns;
+  ClosingScalars closing;
+  bool finished = false;
+  uint64_t file_bytes = 0;
+  std::string path;
+  std::vector<Finding> findings;
+
+  // Exact bytes of a span (leaf or parent), from the tokens of its birth turn; empty when text was not recorded.
+  std::string text_of(SpanId id) const;
+  // Bytes of the token in a slot of a turn's context; for slots run in earlier turns too.
+  std::string token_text(TurnId turn, Slot slot) const;
+};
+
+}  // namespace spanscope

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// SessionData <-> frames: which tensors a frame of each kind holds. The only place that knows both sides.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "core/base/result.h"
+#include "core/file/session_reader.h"
+#include "core/file/session_writer.h"
+#include "core/record/session_data.h"
+
+namespace spanscope {
+
+Status write_header(SessionWriter& writer, const SessionHeader& header);
+// Spans and messages that are new since `first_span` / `first_message`.
+Status write_ledger(SessionWriter& writer, const Ledger& ledger, size_t first_span,
+                    const std::vector<MessageInfo>& messages, size_t first_message);
+Status write_turn(SessionWriter& writer, const TurnRecord& turn, const SessionHeader& header);
+Status write_closing(SessionWriter& writer, const ClosingScalars& closing);
+
+// Reads a session whole. Damaged or missing frames become findings and missing turns, never wrong numbers.
+Result<std::shared_ptr<const SessionData>> load_session(const std::string& path);
+Result<std::shared_ptr<const SessionData>> load_session(const SessionReader& reader);
+
+}  // namespace spanscope

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Definitions D4 and D5 as functions of a recorded session: row sets, numerators and denominators, units, recurrences.
+// Numbers are double sums of what the file holds. Missing is a state, not a number. Any thread.
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "core/record/session_data.h"
+
+namespace spanscope {
+
+enum class RowSet : uint8_t { prompt = 0, answer = 1, all = 2, consumer = 3 };
+enum class Unit : uint8_t { mass = 0, share = 1, density = 2, lift = 3 };
+enum class ValueState : uint8_t { value = 0, idle = 1, missing = 2 };
+
+struct Value {
+  double number = std::numeric_limits<double>::quiet_NaN();
+  ValueState state = ValueState::missing;
+  bool ok() const { return state == ValueState::value; }
+};
+
+// The four sums that every ratio is made of. Kept together through time (D5). resident = false: not in the layout.
+struct Sums {
+  double n = 0, triples = 0, sink = 0, u = 0;
+  bool resident = false;
+  Sums& operator+=(const Sums& o) {
+    n += o.n, triples += o.triples, sink += o.sink, u += o.u;
+    return *this;
+  }
+};
+
+// Sums of one turn for every span (index = span id; leaves and parents).
+std::vector<Sums> turn_sums(const SessionData& session, const TurnRecord& turn, RowSet rows);
+
+// The unit, taken last. `tokens` is the span's own token count; `sink_span` has no lift.
+Value unit_of(const Sums& sums, Unit unit, uint32_t tokens, bool sink_span, double idle = 0.02);
+
+struct Recurrence {  // index = span id
+  std::vector<Sums> ema, cumulative;
+};
+// After turn `last` (inclusive, 0-based), from the turns themselves. e_t = lambda * e_(t-1) + x_t.
+Recurrence replay_recurrence(const SessionData& session, RowSet rows, double lambda, TurnId last);
+
+// The last 64 turns' sums of one span, oldest first, from its birth turn on; absent turns push zeros.
+std::vector<Sums> ring_of(const SessionData& session, SpanId span, RowSet rows, TurnId last, size_t length = 64);
+
+}  // namespace spanscope
