@@ -16,7 +16,8 @@ volatile std::sig_atomic_t interrupts = 0;
 
 // The first Ctrl-C asks for a clean stop; a second one ends the program at once.
 void on_interrupt(int) {
-  if (++interrupts > 1) std::_Exit(spanscope::kExitStopped);
+  interrupts = interrupts + 1;
+  if (interrupts > 1) std::_Exit(spanscope::kExitStopped);
 }
 }  // namespace
 
