@@ -62,8 +62,9 @@ class Reattend(ProgramTest):
             result = json.loads(done.out)
             total = sum(s["question_share"] for s in result["spans"]) + result["new_tokens"]["question_share"]
             self.assertAlmostEqual(total, 1.0, places=4)
-            right += chat[fact["answer"]]["content"] in result["answer"] if isinstance(fact["answer"], int) else 0
-        print(f"asked again at the end: {right} of {len(facts)} answers as in the conversation")
+            right += fact["answer"] in result["answer"]
+        print(f"asked again at the end: {right} of {len(facts)} answers hold the fact")
+        self.assertGreater(right, 0)
 
     def test_errors(self):
         model, session = DEMO / "relay-dense.gguf", self.folder / "demo.span"
