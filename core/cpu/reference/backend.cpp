@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The reference backend: walks the recipe layer by layer with float32 activations. It is the yardstick for the other
+// backends, so it shares no kernel with them and prefers plain code to speed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "core/cpu/backends.h"
+#include "core/cpu/reference/attention.h"
+#include "core/cpu/reference/batch_check.h"
+#include "core/cpu/reference/cache.h"
+#include "core/cpu/reference/kernels.h"
+#include "core/cpu/reference/mass_fold.h"
+#include "core/cpu/reference/routing.h"
+
+namespace spanscope {
+namespace reference {
+namespace {
+
+constexpr uint32_t kPassRows = 512;  // rows of activations held at once when no plan asks for more
+
+float activate(Activation kind, float x) {
+  switch (kind) {
+    case Activation::silu: return x / (1.0f + std::exp(-x));
+    case Activation::gelu_tanh: {
+      constexpr float kRoot = 0.7978845608028654f;  // sqrt(2 / pi)
+      return 0.5f * x * (1.0f + std::tanh(kRoot * (x + 0.044715f * x * x * x)));
+    }
+    case Activation::gelu_erf: return 0.5f * x * (1.0f + std::erf(x * 0.7071067811865476f));
+  }
+  return x;
+}
+
+void rms_norm(const float* x, const std::vector<float>& weight, float eps, float* out) {
+  double squares = 0;
+  for (size_t i = 0; i < weight.size(); ++i) squares += double(x[i]) * double(x[i]);
+  const float inverse = float(1.0 / std::sqrt(squares / double(weight.size()) + double(eps)));
+  for (size_t i = 0; i < weight.size(); ++i) out[i] = weight[i] * (x[i] * inverse);
+}
+
+class ReferenceBackend final : public Backend {
+ public:
+  ReferenceBackend(std::shared_ptr<const Model> model, unsigned threads)
+      : model_(std::move(model)), recipe_(model_->recipe), pool_(threads), scratch_(pool_.threads()) {}
+
+  const Model& model() const override { return *model_; }
+  std::string name() const override { return "cpu reference"; }
+  unsigned threads() const override { return pool_.threads(); }
+
+  std::unique_ptr<Cache> new_cache(uint32_t capacity_hint) const override {
+    auto cache = std::make_unique<ReferenceCache>(recipe_.layers, recipe_.kv_heads, recipe_.head_dim);
+    cache->reserve(capacity_hint);
+    return cache;
+  }
+
+  Result<ForwardResult> forward(Cache& cache, const Batch& batch, const ForwardOptions& options) override {
+    auto* own = dynamic_cast<ReferenceCache*>(&cache);
+    if (!own || !own->fits(recipe_.layers, recipe_.kv_heads, recipe_.head_dim))
+      return make_error(ErrorCode::invalid, "SPAN-CACHE", "this cache belongs to another backend or model");
+    const uint32_t before = own->size();
+    try {
+      SPANSCOPE_TRY(check_batch(recipe_, own->positions(), batch, options));
+      auto result = run(*own, batch, options);
+      if (!result) own->truncate(before);
+      return result;
+    } catch (const std::bad_alloc&) {
+      own->truncate(before);
+      return make_error(ErrorCode::memory, "SPAN-MEMORY",
+                        fmt::format("not enough memory for {} rows behind {} slots", batch.ids.size(), before));
+    }
+  }
+
+ private:
+  struct Pass {
+    ReferenceCache& cache;
+    std::span<const TokenId> ids;
+    std::span<const TokenPos> positions;
+    const ForwardOptions& options;
+    ForwardResult& result;
+    uint32_t first_row, all_rows;  // of the batch
+    uint32_t rows() const { return uint32_t(ids.size()); }
+  };
+
+  Result<ForwardResult> run(ReferenceCache& cache, const Batch& batch, const ForwardOptions& options) {
+    const uint32_t rows = uint32_t(batch.ids.size());
+    ForwardResult result;
+    if (options.logits != LogitRows::none)
+      result.logits.resize(size_t(options.logits == LogitRows::all ? rows : 1) * recipe_.vocab);
+    if (options.hidden) result.hidden.resize(size_t(recipe_.layers + 1) * rows * recipe_.hidden);
+    if (options.router_logits) {
+      const size_t moe_rows = size_t(recipe_.moe_layers()) * rows;
+      result.router_logits.resize(moe_rows * recipe_.experts);
+      result.topk_ids.resize(moe_rows * recipe_.experts_used);
+      result.topk_weights.resize(moe_rows * recipe_.experts_used);
+    }
+    cache.reserve(cache.size() + rows);
+    const uint32_t step = options.plan ? rows : kPassRows;
+    for (uint32_t at = 0; at < rows; at += step) {
+      const uint32_t n = std::min(step, rows - at);
+      Pass pass{cache, batch.ids.subspan(at, n), batch.positions.subspan(at, n), options, result, at, rows};
+      SPANSCOPE_TRY(run_pass(pass));
+    }
+    return result;
+  }
+
+  Status run_pass(Pass& pass) {
+    const uint32_t rows = pass.rows(), width = recipe_.hidden;
+    const Slot first_slot = pass.cache.size();
+    std::vector<TokenPos> positions(pass.cache.positions().begin(), pass.cache.positions().end());
+    positions.insert(positions.end(), pass.positions.begin(), pass.positions.end());
+    std::optional<MassFold> fold;
+    if (pass.options.plan) fold.emplace(*pass.options.plan, recipe_, rows, pool_);
+
+    const size_t query_width = size_t(recipe_.query_heads) * recipe_.head_dim, kv_width = size_t(recipe_.kv_heads) * recipe_.head_dim;
+    x_.resize(size_t(rows) * width);
+    normed_.resize(x_.size());
+    delta_.resize(x_.size());
+    q_.resize(rows * query_width);
+    mixed_.resize(q_.size());
+    k_.resize(rows * kv_width);
+    v_.resize(k_.size());
+    fill_rotary_table(pass.positions);
+    for (uint32_t i = 0; i < rows; ++i) {
+      float* x = x_.data() + size_t(i) * width;
+      dequantise_row(model_->embedding, uint64_t(pass.ids[i]), x);
+      if (recipe_.embedding_scale != 1)
+        for (uint32_t c = 0; c < width; ++c) x[c] *= recipe_.embedding_scale;
+    }
+
+    uint32_t moe_index = 0;
+    for (uint32_t l = 0; l < recipe_.layers; ++l) {
+      if (pass.options.stop.stop_requested()) return cancelled();
+      keep_hidden(pass, l, x_);
+      const LayerWeights& w = model_->layers[l];
+      normalise(w.attention_norm, rows);
+      matmul(pool_, scratch_, w.q, normed_.data(), rows, q_.data());
+      matmul(pool_, scratch_, w.k, normed_.data(), rows, k_.data());
+      matmul(pool_, scratch_, w.v, normed_.data(), rows, v_.data());
+      rotate(q_.data(), recipe_.query_heads, rows);
+      rotate(k_.data(), recipe_.kv_heads, rows);
+      for (uint32_t i = 0; i < rows; ++i)
+        for (uint32_t h = 0; h < recipe_.kv_heads; ++h) {
+          const size_t from = i * kv_width + size_t(h) * recipe_.head_dim;
+          std::copy_n(k_.data() + from, recipe_.head_dim, pass.cache.key(l, h, first_slot + i));
+          std::copy_n(v_.data() + from, recipe_.head_dim, pass.cache.value(l, h, first_slot + i));
+        }
+      if (fold) fold->begin_layer(l);
+      const AttentionInput in{recipe_, l, rows, q_.data(), pass.cache, first_slot, positions, pass.options.stop};
+      if (!attention(pool_, in, pass.options.plan, fold ? &*fold : nullptr, scratch_, mixed_.data())) return cancelled();
+      matmul(pool_, scratch_, w.o, mixed_.data(), rows, delta_.data());
+      add_residual();
+
+      normalise(w.feed_forward_norm, rows);
+      const bool moe = recipe_.moe_layer[l];
+      if (moe) run_experts(w, rows);
+      else run_feed_forward(w.gate, w.up, w.down, normed_.data(), rows, delta_.data());
+      add_residual();
+      if (moe && pass.options.router_logits) keep_routing(pass, moe_index);
+      moe_index += moe;
+
+      if (fold) {
+        LayerRecord record = fold->record();
+        if (moe && pass.options.plan->want_routing) {
+          record.experts_used = recipe_.experts_used;
+          record.expert_ids = expert_ids_.data();
+          record.expert_weights = expert_weights_.data();
+          record.expert_margin = expert_margin_.data();
+        }
+        pass.options.sink->on_layer(record);
+      }
+    }
+    if (pass.options.stop.stop_requested()) return cancelled();
+    finish(pass);
+    pass.cache.commit(pass.positions);
+    return {};
+  }
+
+  static Error cancelled() { return make_error(ErrorCode::cancelled, "SPAN-CANCELLED", "the pass was stopped"); }
+
+  // normed_ = norm(x_)
+  void normalise(const std::vector<float>& weight, uint32_t rows) {
+    for (uint32_t i = 0; i < rows; ++i)
+      rms_norm(x_.data() + size_t(i) * recipe_.hidden, weight, recipe_.norm_eps, normed_.data() + size_t(i) * recipe_.hidden);
+  }
+
+  void add_residual() {
+    if (recipe_.residual_scale == 1)
+      for (size_t i = 0; i < x_.size(); ++i) x_[i] += delta_[i];
+    else
+      for (size_t i = 0; i < x_.size(); ++i) x_[i] += recipe_.residual_scale * delta_[i];
+  }
+
+  // Angles in float32 as transformers computes them (position * inverse frequency); cos and sin from there.
+  void fill_rotary_table(std::span<const TokenPos> positions) {
+    const size_t pairs = recipe_.inverse_frequency.size();
+    cos_.resize(positions.size() * pairs);
+    sin_.resize(cos_.size());
+    for (size_t i = 0; i < positions.size(); ++i)
+      for (size_t p = 0; p < pairs; ++p) {
+        const float angle = float(positions[i]) * recipe_.inverse_frequency[p];
+        cos_[i * pairs + p] = float(std::cos(double(angle))) * recipe_.rotary_magnitude;
+        sin_[i * pairs + p] = float(std::sin(double(angle))) * recipe_.rotary_magnitude;
+      }
+  }
+
+  void rotate(float* x, uint32_t heads, uint32_t rows) const {  // x [rows][heads][dim]
+    const uint32_t pairs = recipe_.rotary_dims / 2;
+    const bool interleaved = recipe_.rotary == RotaryLayout::interleaved;
+    const uint32_t step = interleaved ? 2 : 1, apart = interleaved ? 1 : pairs;
+    for (uint32_t i = 0; i < rows; ++i)
+      for (uint32_t h = 0; h < heads; ++h) {
+        float* head = x + (size_t(i) * heads + h) * recipe_.head_dim;
+        for (uint32_t p = 0; p < pairs; ++p) {
+          const float c = cos_[size_t(i) * pairs + p], s = sin_[size_t(i) * pairs + p];
+          float &a = head[p * step], &b = head[p * step + apart];
+          const float rotated = a * c - b * s;
+          b = a * s + b * c;
+          a = rotated;
+        }
+      }
+  }
+
+  // out = down(act(gate x) * up x), or down(act(up x)).  // x, out [rows][hidden]
+  void run_feed_forward(const WeightMatrix& gate, const WeightMatrix& up, const WeightMatrix& down, const float* x, uint32_t rows,
+                        float* out) {
+    const size_t width = up.rows;
+    up_.resize(rows * width);
+    matmul(pool_, scratch_, up, x, rows, up_.data());
+    if (recipe_.gated) {
+      gate_.resize(up_.size());
+      matmul(pool_, scratch_, gate, x, rows, gate_.data());
+    }
+    pool_.parallel_for(rows, [&](size_t i, unsigned) {
+      float* u = up_.data() + i * width;
+      if (recipe_.gated) {
+        const float* g = gate_.data() + i * width;
+        for (size_t c = 0; c < width; ++c) u[c] *= activate(recipe_.activation, g[c]);
+      } else {
+        for (size_t c = 0; c < width; ++c) u[c] = activate(recipe_.activation, u[c]);
+      }
+    });
+    matmul(pool_, scratch_, down, up_.data(), rows, out);
+  }
+
+  // Each expert runs the rows that chose it; a row adds its experts up in the order of their indices.
+  void run_experts(const LayerWeights& w, uint32_t rows) {
+    const uint32_t used = recipe_.experts_used, width = recipe_.hidden;
+    router_.resize(size_t(rows) * recipe_.experts);
+    expert_ids_.resize(size_t(rows) * used);
+    expert_weights_.resize(expert_ids_.size());
+    expert_margin_.resize(rows);
+    matmul(pool_, scratch_, w.router, normed_.data(), rows, router_.data());
+    for (uint32_t i = 0; i < rows; ++i)
+      expert_margin_[i] = route(recipe_, router_.data() + size_t(i) * recipe_.experts, expert_ids_.data() + size_t(i) * used,
+                                expert_weights_.data() + size_t(i) * used);
+    std::fill(delta_.begin(), delta_.end(), 0.0f);
+    std::vector<uint32_t> chosen;
+    for (uint32_t e = 0; e < recipe_.experts; ++e) {
+      chosen.clear();
+      for (uint32_t p = 0; p < rows * used; ++p)
+        if (expert_ids_[p] == int32_t(e)) chosen.push_back(p);
+      if (chosen.empty()) continue;
+      gathered_.resize(chosen.size() * width);
+      expert_out_.resize(gathered_.size());
+      for (size_t c = 0; c < chosen.size(); ++c)
+        std::copy_n(normed_.data() + size_t(chosen[c] / used) * width, width, gathered_.data() + c * width);
+      run_feed_forward(w.experts[e].gate, w.experts[e].up, w.experts[e].down, gathered_.data(), uint32_t(chosen.size()),
+                       expert_out_.data());
+      for (size_t c = 0; c < chosen.size(); ++c) {
+        const float weight = expert_weights_[chosen[c]];
+        float* out = delta_.data() + size_t(chosen[c] / used) * width;
+        for (uint32_t d = 0; d < width; ++d) out[d] += weight * expert_out_[c * width + d];
+      }
+    }
+  }
+
+  void keep_routing(Pass& pass, uint32_t moe_index) {
+    const size_t at = size_t(moe_index) * pass.all_rows + pass.first_row;
+    std::copy(router_.begin(), router_.end(), pass.result.router_logits.begin() + ptrdiff_t(at * recipe_.experts));
+    std::copy(expert_ids_.begin(), expert_ids_.end(), pass.result.topk_ids.begin() + ptrdiff_t(at * recipe_.experts_used));
+    std::copy(expert_weights_.begin(), expert_weights_.end(),
+              pass.result.topk_weights.begin() + ptrdiff_t(at * recipe_.experts_used));
+  }
+
+  void keep_hidden(Pass& pass, uint32_t index, const std::vector<float>& x) {
+    if (!pass.options.hidden) return;
+    const size_t at = (size_t(index) * pass.all_rows + pass.first_row) * recipe_.hidden;
+    std::copy(x.begin(), x.end(), pass.result.hidden.begin() + ptrdiff_t(at));
+  }
+
+  // Final norm, hidden[layers], logits.
+  void finish(Pass& pass) {
+    const uint32_t rows = pass.rows();
+    const LogitRows wanted = pass.options.logits;
+    const bool last_pass = pass.first_row + rows == pass.all_rows;
+    if (!pass.options.hidden && (wanted == LogitRows::none || (wanted == LogitRows::last && !last_pass))) return;
+    normalise(model_->output_norm, rows);
+    keep_hidden(pass, recipe_.layers, normed_);
+    float* out = pass.result.logits.data();
+    size_t count = 0;
+    if (wanted == LogitRows::all) {
+      out += size_t(pass.first_row) * recipe_.vocab;
+      count = rows;
+      matmul(pool_, scratch_, model_->output, normed_.data(), rows, out);
+    } else if (wanted == LogitRows::last && last_pass) {
+      count = 1;
+      matmul(pool_, scratch_, model_->output, normed_.data() + size_t(rows - 1) * recipe_.hidden, 1, out);
+    }
+    for (size_t i = 0; i < count * recipe_.vocab; ++i) {
+      if (recipe_.logit_scale != 1) out[i] *= recipe_.logit_scale;
+      if (recipe_.logit_cap != 0) out[i] = recipe_.logit_cap * std::tanh(out[i] / recipe_.logit_cap);
+    }
+  }
+
+  std::shared_ptr<const Model> model_;
+  const Recipe& recipe_;
+  ThreadPool pool_;
+  std::vector<ThreadScratch> scratch_;  // [thread]
+  // Activations of one pass.  // x_, normed_, delta_ [rows][hidden]
+  std::vector<float> x_, normed_, delta_, q_, k_, v_, mixed_, up_, gate_, cos_, sin_;
+  std::vector<float> router_, gathered_, expert_out_, expert_weights_, expert_margin_;
+  std::vector<int32_t> expert_ids_;
+};
+
+}  // namespace
+}  // namespace reference
+
+Result<std::unique_ptr<Backend>> make_reference_backend(std::shared_ptr<const Model> model, BackendOptions options) {
+  const Recipe& r = model->recipe;
+  auto unsupported = [&](const std::string& what) {
+    return make_error(ErrorCode::unsupported, "SPAN-UNSUPPORTED", "the reference path does not run " + what, model->path);
+  };
+  if (model->layers.size() != r.layers || !model->embedding)
+    return make_error(ErrorCode::invalid, "SPAN-MODEL", "the model has no weights (it was opened for its vocabulary)", model->path);
+  if (r.norm != NormKind::rms) return unsupported("layer norms");
+  if (r.learned_sink) return unsupported("learned sinks");
+  try {
+    return std::unique_ptr<Backend>(std::make_unique<reference::ReferenceBackend>(std::move(model), options.threads));
+  } catch (const std::bad_alloc&) {
+    return make_error(ErrorCode::memory, "SPAN-MEMORY", "not enough memory for the reference path");
+  }
+}
+
+}  // namespace spanscope
