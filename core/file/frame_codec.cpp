@@ -44,6 +44,8 @@ Result<Blob> decode_frame(std::span<const uint8_t> bytes, const std::string& whe
                       where);
   if (window_log(bytes) > kMaxWindowLog)
     return make_error(ErrorCode::limit, "SPAN-FRAME-SIZE", "the frame's window is larger than 64 MiB", where);
+  // The unused bit changes nothing for zstd; a flipped one must be named all the same.
+  if (bytes[4] & 0x10) return make_error(ErrorCode::corrupt, "SPAN-FRAME", "an unused bit of the frame header is set", where);
   if (!(bytes[4] & 0x04)) return make_error(ErrorCode::corrupt, "SPAN-FRAME", "the frame has no checksum", where);
   std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
   std::vector<uint8_t> data;
