@@ -17,7 +17,7 @@
 //  1. Every blob's __metadata__ has "kind", "v" (major version of that kind), "session" (random 128 bits, hex), "seq"
 //     (0, 1, 2 ... over content frames, the index included) and, where it has one, "turn" (0-based). These catch swapped,
 //     repeated, missing and foreign frames; zstd alone does not.
-//  2. The index is an ordinary checksummed frame: offset, compressed, content u64 [n]; xxh64 u64 [n] over the compressed
+//  2. The index is an ordinary checksummed frame, stored as raw blocks so that every bit of it counts: offset, compressed, content u64 [n]; xxh64 u64 [n] over the compressed
 //     bytes; kind u32 [n] into the list "kinds" of its metadata; version, turn u32 [n]. The seek table carries the same sizes.
 //     If they disagree, both are ignored and the file is walked.
 //  3. Finished means: a valid seek table at the end, and an index whose frames, with itself and the skippables, cover the

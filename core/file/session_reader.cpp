@@ -70,6 +70,10 @@ std::optional<Contents> by_index(Bytes file, const std::string& path, std::strin
   // The last entry is the index, the first the preamble.
   const uint64_t index_bytes = table->back().compressed;
   const uint64_t index_at = file.size() - table_bytes - index_bytes;
+  if (ZSTD_getFrameContentSize(file.data() + index_at, index_bytes) != table->back().content) {
+    why = "the seek table and the index frame disagree about the index's size";
+    return std::nullopt;
+  }
   auto index = decode_frame(file.subspan(index_at, index_bytes), path);
   if (!index) {
     why = "the index cannot be read: " + index.error().message;
@@ -295,6 +299,9 @@ Result<VerifyReport> verify_session(const std::string& path) {
     if (!blob) {
       const Error& e = blob.error();
       report.findings.push_back({Grade::loss, e.tag, e.message, e.where, e.offset});
+    } else {
+      ++report.frames_readable;
+      ++report.frames_by_kind[(*reader)->frames()[i].kind];
     }
   }
   return report;

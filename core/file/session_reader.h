@@ -3,6 +3,7 @@
 // frame; what is lost is a graded finding. Immutable after open; frame() may be called from any thread.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,7 +37,8 @@ class SessionReader {
 // finished means the file is whole.
 struct VerifyReport {
   bool finished = false;
-  uint64_t frames = 0;
+  uint64_t frames = 0, frames_readable = 0;
+  std::map<std::string, uint64_t> frames_by_kind;  // readable ones
   std::vector<Finding> findings;
 };
 Result<VerifyReport> verify_session(const std::string& path);

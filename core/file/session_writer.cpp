@@ -7,6 +7,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
@@ -41,6 +42,26 @@ std::string random_id() {
     id += hex[b & 15];
   }
   return id;
+}
+
+// A zstd frame of raw blocks. The index is stored so: no other frame holds its hash, and in a compressed frame some
+// padding bits could flip without anybody noticing. Here every bit counts.
+std::vector<uint8_t> stored_frame(const std::vector<uint8_t>& content) {
+  std::vector<uint8_t> out;
+  put(out, kZstdMagic);
+  put(out, uint8_t(0xE4));  // content size in 8 bytes, single segment, checksum
+  put(out, uint64_t(content.size()));
+  constexpr size_t kBlock = 128 << 10;
+  size_t at = 0;
+  do {
+    const size_t size = std::min(kBlock, content.size() - at);
+    const uint32_t header = uint32_t(size << 3) | (at + size == content.size() ? 1u : 0u);  // type 0: raw
+    out.insert(out.end(), {uint8_t(header), uint8_t(header >> 8), uint8_t(header >> 16)});
+    out.insert(out.end(), content.begin() + ptrdiff_t(at), content.begin() + ptrdiff_t(at + size));
+    at += size;
+  } while (at < content.size());
+  put(out, uint32_t(XXH64(content.data(), content.size(), 0)));
+  return out;
 }
 
 struct Job {
@@ -227,13 +248,18 @@ class Writer : public SessionWriter {
       } else if (job.kind == Job::Kind::raw) {
         failed = write_all(job.bytes);
       } else {
-        compressed.resize(ZSTD_compressBound(job.bytes.size()));
-        ZSTD_CCtx_reset(context_, ZSTD_reset_session_and_parameters);
-        ZSTD_CCtx_setParameter(context_, ZSTD_c_compressionLevel, kCompressionLevel);
-        ZSTD_CCtx_setParameter(context_, ZSTD_c_checksumFlag, 1);
-        ZSTD_CCtx_setParameter(context_, ZSTD_c_contentSizeFlag, 1);
-        const size_t size =
-            ZSTD_compress2(context_, compressed.data(), compressed.size(), job.bytes.data(), job.bytes.size());
+        size_t size = 0;
+        if (job.tag.kind == "index") {
+          compressed = stored_frame(job.bytes);
+          size = compressed.size();
+        } else {
+          compressed.resize(ZSTD_compressBound(job.bytes.size()));
+          ZSTD_CCtx_reset(context_, ZSTD_reset_session_and_parameters);
+          ZSTD_CCtx_setParameter(context_, ZSTD_c_compressionLevel, kCompressionLevel);
+          ZSTD_CCtx_setParameter(context_, ZSTD_c_checksumFlag, 1);
+          ZSTD_CCtx_setParameter(context_, ZSTD_c_contentSizeFlag, 1);
+          size = ZSTD_compress2(context_, compressed.data(), compressed.size(), job.bytes.data(), job.bytes.size());
+        }
         if (ZSTD_isError(size)) {
           failed = make_error(ErrorCode::memory, "SPAN-WRITE", std::string("zstd: ") + ZSTD_getErrorName(size), path_);
         } else {
