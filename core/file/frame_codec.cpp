@@ -63,6 +63,11 @@ Result<Blob> decode_frame(std::span<const uint8_t> bytes, const std::string& whe
   return parse_safetensors(data, where);
 }
 
+uint64_t declared_content(std::span<const uint8_t> bytes) {
+  const unsigned long long content = ZSTD_getFrameContentSize(bytes.data(), bytes.size());
+  return content == ZSTD_CONTENTSIZE_ERROR || content == ZSTD_CONTENTSIZE_UNKNOWN ? 0 : content;
+}
+
 Result<FrameHeader> frame_header(const Blob& blob, const std::string& where) {
   FrameHeader out;
   auto text = [&](const char* key) -> const std::string* {
@@ -77,6 +82,10 @@ Result<FrameHeader> frame_header(const Blob& blob, const std::string& where) {
   out.session = *session;
   if (const std::string* turn = text("turn"); turn && !parse_count(*turn, out.turn))
     return make_error(ErrorCode::corrupt, "SPAN-FRAME", "metadata with a turn that is no number", where);
+  const std::string *part = text("part"), *parts = text("parts");
+  if (bool(part) != bool(parts) || (part && (!parse_count(*part, out.part) || !parse_count(*parts, out.parts) ||
+                                             out.parts > kMaxParts || out.part >= out.parts)))
+    return make_error(ErrorCode::corrupt, "SPAN-FRAME", "metadata with part and parts that do not fit", where);
   return out;
 }
 

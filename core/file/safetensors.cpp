@@ -28,14 +28,6 @@ const TypeRow* find_type(std::string_view name) {
   return nullptr;
 }
 
-bool good_name(std::string_view name, uint32_t limit) {
-  if (name.empty() || name.size() > limit) return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
-           c == '/' || c == '-';
-  });
-}
-
 Error bad(const std::string& where, std::string message, std::optional<uint64_t> offset = {}) {
   return make_error(ErrorCode::corrupt, "SPAN-SAFETENSORS", std::move(message), where, offset);
 }
@@ -59,6 +51,14 @@ struct Extent {
 };
 
 }  // namespace
+
+bool tensor_name_ok(std::string_view name, uint32_t limit) {
+  if (name.empty() || name.size() > limit) return false;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+           c == '/' || c == '-';
+  });
+}
 
 uint32_t dtype_size(DType dtype) { return kTypes[size_t(dtype)].size; }
 const char* dtype_name(DType dtype) { return kTypes[size_t(dtype)].name; }
@@ -127,7 +127,7 @@ Result<Blob> parse_safetensors(std::span<const uint8_t> bytes, const std::string
     }
     if (blob.tensors.size() >= limits.tensors)
       return bad(where, "more than " + std::to_string(limits.tensors) + " tensors");
-    if (!good_name(name, limits.name)) return bad(where, "tensor name that is empty, too long or has other characters than [A-Za-z0-9_./-]");
+    if (!tensor_name_ok(name, limits.name)) return bad(where, "tensor name that is empty, too long or has other characters than [A-Za-z0-9_./-]");
     if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets"))
       return bad(where, "tensor " + name + " lacks dtype, shape or data_offsets");
     const auto& dtype = entry["dtype"];

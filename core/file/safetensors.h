@@ -84,6 +84,9 @@ struct BlobLimits {
   uint32_t tensors = 4096, dimensions = 8, name = 128;
 };
 
+// 1 to `limit` bytes of [A-Za-z0-9_./-].
+bool tensor_name_ok(std::string_view name, uint32_t limit);
+
 std::vector<uint8_t> write_safetensors(const Blob& blob);
 // Parses exactly one blob that fills `bytes`. `where` names it in errors.
 Result<Blob> parse_safetensors(std::span<const uint8_t> bytes, const std::string& where, BlobLimits limits = {});

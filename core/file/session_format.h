@@ -9,27 +9,36 @@
 //   frame n     kind "index": arrays over the frames before it
 //   skippable   the zstd seek table: one entry per preceding frame, skippable ones included with content size 0
 //
-// Every content frame decompresses to exactly one safetensors blob of at most 64 MiB. The writer keeps to level 1, a
-// content checksum and a declared content size; it splits nothing: whoever makes a blob keeps it small (one frame for all
-// O(leaves) arrays of a turn; 4 MiB is the aim).
+// Every content frame decompresses to exactly one safetensors blob. The writer: at most 4 MiB of content, level 1, content
+// checksum on, content size declared.
 //
 // Rules
-//  1. Every blob's __metadata__ has "kind", "v" (major version of that kind), "session" (random 128 bits, hex), "seq"
-//     (0, 1, 2 ... over content frames, the index included) and, where it has one, "turn" (0-based). These catch swapped,
-//     repeated, missing and foreign frames; zstd alone does not.
-//  2. The index is an ordinary checksummed frame, stored as raw blocks so that every bit of it counts: offset, compressed, content u64 [n]; xxh64 u64 [n] over the compressed
-//     bytes; kind u32 [n] into the list "kinds" of its metadata; version, turn u32 [n]. The seek table carries the same sizes.
-//     If they disagree, both are ignored and the file is walked.
-//  3. Finished means: a valid seek table at the end, and an index whose frames, with itself and the skippables, cover the
+//  1. Every blob's __metadata__ has "kind", "v" (major version of that kind), "session" (random 128 bits, 32 hex digits),
+//     "seq" (0, 1, 2 ... over content frames, the index included) and, where it has one, "turn" (0-based). These catch
+//     swapped, repeated, missing and foreign frames; zstd alone does not.
+//  2. A blob larger than 4 MiB is written as several frames that follow each other: the same kind, v and turn, consecutive
+//     seq, and "part" (0 ... parts-1) and "parts" in each. A tensor that does not fit whole is cut into one-dimensional
+//     slices of its elements in row-major order, one per part and in the order of the parts; each part that holds a slice
+//     of NAME has "shape.NAME" in its metadata, the whole tensor's shape as "3,600,600". Other tensors stay whole, in one
+//     part. Other metadata is in part 0. If one part is lost the blob is lost.
+//  3. The index is an ordinary checksummed frame, of raw blocks so that each of its bits counts (nothing else holds its
+//     hash, and compressed blocks have padding): offset, compressed, content u64 [n]; xxh64 u64 [n] over the compressed
+//     bytes; kind u32 [n] into the comma list "kinds" of its metadata; version, turn, part, parts u32 [n] (turn 2^32-1: none).
+//     It must fit one frame of 64 MiB. The seek table carries the same sizes. If they disagree, both are ignored and the
+//     file is walked.
+//  4. Finished means: a valid seek table at the end, and an index whose frames, with itself and the skippables, cover the
 //     file exactly. Anything else opens as unfinished and says what remains.
-//  4. Nothing on disk is patched. One write per frame, by one thread; fdatasync at each turn's end.
-//  5. Walking: frame sizes by ZSTD_findFrameCompressedSize; where that fails the next frame magic is searched, and only
+//  5. Nothing on disk is patched. One write per frame, by one thread; fdatasync at each turn's end. Room for a frame is
+//     reserved before it is written, so a full disk ends the file at a frame's border, with a "loss" frame if one fits.
+//  6. Walking: frame sizes by ZSTD_findFrameCompressedSize; where that fails the next frame magic is searched, and only
 //     what decompresses with a right checksum and a right session id is accepted. What was passed over is a finding.
-//  6. Unknown kinds are kept and left alone; unknown tensors and keys are ignored; a higher "v" makes that frame
+//  7. Unknown kinds are kept and left alone; unknown tensors and keys are ignored; a higher "v" makes that frame
 //     unavailable, and the message names both versions.
-//  7. Limits, checked before allocating: declared content <= 64 MiB, window log <= 26, blob header <= 1 MiB, <= 4096
-//     tensors, <= 8 dimensions, names <= 128 bytes, <= 2^24 frames.
-//  8. 32-bit checksums find accidents, not forgery. Values may be NaN.
+//  8. Limits, checked before allocating: declared content <= 64 MiB, window log <= 26, blob header <= 1 MiB, <= 4096
+//     tensors, <= 8 dimensions, names <= 128 bytes of [A-Za-z0-9_./-], no duplicates, tensors tile the data exactly,
+//     <= 2^24 frames, <= 1024 parts of <= 1 GiB together.
+//  9. The index's xxh64 is checked whenever a frame is read; verify reads every frame, so it names every flipped bit.
+//     32-bit checksums find accidents, not forgery. Values may be NaN or infinite.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -42,9 +51,13 @@ inline constexpr uint32_t kSeekTableMagic = 0x8F92EAB1u;  // last four bytes of 
 inline constexpr uint32_t kZstdMagic = 0xFD2FB528u;
 inline constexpr uint8_t kSignature[8] = {'S', 'P', 'A', 'N', 'S', 'C', 'P', 1};
 inline constexpr size_t kPreambleBytes = 16;
-inline constexpr uint64_t kMaxContent = uint64_t(64) << 20;
+inline constexpr uint64_t kMaxContent = uint64_t(64) << 20;   // what a reader accepts in one frame
+inline constexpr uint64_t kFrameContent = uint64_t(4) << 20;  // what the writer puts into one
 inline constexpr unsigned kMaxWindowLog = 26;
 inline constexpr uint64_t kMaxFrames = uint64_t(1) << 24;
+inline constexpr uint32_t kMaxParts = 1024;
+inline constexpr uint64_t kMaxJoined = uint64_t(1) << 30;
+inline constexpr uint32_t kMaxDamages = 1000;  // places of damage after which walking gives up
 inline constexpr int kCompressionLevel = 1;
 inline constexpr uint32_t kIndexVersion = 1;
 

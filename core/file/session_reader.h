@@ -23,12 +23,16 @@ struct FrameInfo {
 class SessionReader {
  public:
   static Result<std::shared_ptr<const SessionReader>> open(const std::string& path);
+  // The same from memory; `name` stands for the path in messages.
+  static Result<std::shared_ptr<const SessionReader>> from_bytes(std::vector<uint8_t> bytes, const std::string& name);
   virtual ~SessionReader() = default;
   virtual bool finished() const = 0;
   virtual const std::string& path() const = 0;
   virtual const std::string& session_id() const = 0;
   virtual uint64_t file_bytes() const = 0;
-  virtual const std::vector<FrameInfo>& frames() const = 0;  // content frames in file order (no index, no skippables)
+  // Blobs in the order in which they were written (no index, no skippables). One that was split over several zstd frames
+  // is one entry: its sizes are sums, its offset the first part's.
+  virtual const std::vector<FrameInfo>& frames() const = 0;
   virtual const std::vector<Finding>& findings() const = 0;  // of opening
   virtual Result<Blob> frame(size_t i) const = 0;            // decompresses and checks
 };
@@ -42,5 +46,6 @@ struct VerifyReport {
   std::vector<Finding> findings;
 };
 Result<VerifyReport> verify_session(const std::string& path);
+VerifyReport verify_session(const SessionReader& reader);
 
 }  // namespace spanscope

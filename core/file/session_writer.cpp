@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 #include <zstd.h>
@@ -13,8 +14,10 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
+#include "core/file/frame_codec.h"
 #include "core/file/session_format.h"
 
 namespace spanscope {
@@ -64,22 +67,24 @@ std::vector<uint8_t> stored_frame(const std::vector<uint8_t>& content) {
   return out;
 }
 
+bool no_room(int code) { return code == ENOSPC || code == EDQUOT || code == EFBIG; }
+
 struct Job {
   enum class Kind { frame, raw, sync } kind = Kind::frame;
   FrameTag tag;
   std::vector<uint8_t> bytes;  // content of a frame, or bytes to write as they are
+  uint32_t seq = 0, part = 0, parts = 1;
 };
 
 struct Written {
   uint64_t offset, compressed, content, hash;
   std::string kind;
-  uint32_t version, turn;
+  uint32_t version, turn, part, parts;
 };
 
 class Writer : public SessionWriter {
  public:
-  Writer(int fd, std::string path) : fd_(fd), path_(std::move(path)), id_(random_id()) {
-    context_ = ZSTD_createCCtx();
+  Writer(int fd, std::string path, ZSTD_CCtx* context) : fd_(fd), path_(std::move(path)), id_(random_id()), context_(context) {
     thread_ = std::thread([this] { work(); });
   }
 
@@ -90,67 +95,53 @@ class Writer : public SessionWriter {
   }
 
   Status write_preamble() {
-    std::vector<uint8_t> bytes;
-    put(bytes, kSkippableMagic);
-    put(bytes, uint32_t(8));
-    bytes.insert(bytes.end(), kSignature, kSignature + 8);
-    push({Job::Kind::raw, {}, std::move(bytes)});
+    Job job{Job::Kind::raw, {}, {}};
+    put(job.bytes, kSkippableMagic);
+    put(job.bytes, uint32_t(8));
+    job.bytes.insert(job.bytes.end(), kSignature, kSignature + 8);
+    push(std::move(job));
     return drained();
   }
 
   Status append(const FrameTag& tag, Blob blob) override {
     if (finished_) return make_error(ErrorCode::invalid, "SPAN-WRITER", "the session is finished", path_);
-    blob.metadata["kind"] = tag.kind;
-    blob.metadata["v"] = std::to_string(tag.version);
-    blob.metadata["session"] = id_;
-    blob.metadata["seq"] = std::to_string(seq_);
-    if (tag.turn != 0xffffffffu) blob.metadata["turn"] = std::to_string(tag.turn);
-    std::vector<uint8_t> bytes = write_safetensors(blob);
-    if (bytes.size() > kMaxContent)
-      return make_error(ErrorCode::limit, "SPAN-FRAME-SIZE",
-                        "frame " + tag.kind + " has " + std::to_string(bytes.size()) + " bytes, the most is " +
-                            std::to_string(kMaxContent),
-                        path_);
-    ++seq_;
-    push({Job::Kind::frame, tag, std::move(bytes)});
+    if (tag.kind.empty() || tag.kind.size() > 32 || tag.kind.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != std::string::npos)
+      return make_error(ErrorCode::invalid, "SPAN-WRITER", "a frame of kind \"" + tag.kind + "\"", path_);
+    const std::string where = path_ + " frame " + std::to_string(seq_) + " (" + tag.kind + ")";
+    auto parts = split_blob(std::move(blob), where);
+    if (!parts) return std::move(parts).error();
+    for (uint32_t p = 0; p < parts->size(); ++p) {
+      const Job described{Job::Kind::frame, tag, {}, seq_, p, uint32_t(parts->size())};
+      std::vector<uint8_t> bytes = write_safetensors(stamped(std::move((*parts)[p]), described));
+      if (bytes.size() > kFrameContent)
+        return make_error(ErrorCode::limit, "SPAN-FRAME-SIZE",
+                          std::to_string(bytes.size()) + " bytes with metadata that cannot be split, the most is " +
+                              std::to_string(kFrameContent),
+                          where);
+      Job job = described;
+      job.bytes = std::move(bytes);
+      ++seq_;
+      push(std::move(job));
+    }
     return error();
   }
 
   Status sync() override {
+    if (finished_) return error();
     push({Job::Kind::sync, {}, {}});
     return drained();
   }
 
   Status finish() override {
+    if (finished_) return error();
     SPANSCOPE_TRY(drained());
-    const uint64_t n = frames_.size();
-    Blob index;
-    std::vector<uint64_t> offset, compressed, content, hash;
-    std::vector<uint32_t> kind, version, turn;
-    std::vector<std::string> kinds;
-    for (const Written& f : frames_) {
-      offset.push_back(f.offset);
-      compressed.push_back(f.compressed);
-      content.push_back(f.content);
-      hash.push_back(f.hash);
-      size_t k = 0;
-      while (k < kinds.size() && kinds[k] != f.kind) ++k;
-      if (k == kinds.size()) kinds.push_back(f.kind);
-      kind.push_back(uint32_t(k));
-      version.push_back(f.version);
-      turn.push_back(f.turn);
-    }
-    index.add<uint64_t>("offset", {n}, offset);
-    index.add<uint64_t>("compressed", {n}, compressed);
-    index.add<uint64_t>("content", {n}, content);
-    index.add<uint64_t>("xxh64", {n}, hash);
-    index.add<uint32_t>("kind", {n}, kind);
-    index.add<uint32_t>("version", {n}, version);
-    index.add<uint32_t>("turn", {n}, turn);
-    std::string list;
-    for (const std::string& k : kinds) list += (list.empty() ? "" : ",") + k;
-    index.metadata["kinds"] = list;
-    SPANSCOPE_TRY(append({"index", kIndexVersion, 0xffffffffu}, std::move(index)));
+    FrameTag tag{"index", kIndexVersion, 0xffffffffu};
+    Job index{Job::Kind::frame, tag, {}, seq_};
+    index.bytes = write_safetensors(stamped(index_blob(), index));
+    if (index.bytes.size() > kMaxContent)
+      return make_error(ErrorCode::limit, "SPAN-FRAME-SIZE", "too many frames for an index", path_);
+    ++seq_;
+    push(std::move(index));
     SPANSCOPE_TRY(drained());
 
     std::vector<uint8_t> table;
@@ -172,7 +163,7 @@ class Writer : public SessionWriter {
     finished_ = true;
     stop();
     const int fd = std::exchange(fd_, -1);
-    if (::close(fd) != 0) return os_error("cannot close");
+    if (::close(fd) != 0) return os_error("cannot close", errno);
     return {};
   }
 
@@ -189,9 +180,56 @@ class Writer : public SessionWriter {
   std::string session_id() const override { return id_; }
 
  private:
-  Error os_error(const char* what) const {
-    Error e = make_error(ErrorCode::io, "SPAN-WRITE", std::string(what) + ": " + std::strerror(errno), path_, at_);
-    if (errno == ENOSPC) e.advice.push_back("the disk is full; every closed turn so far is readable");
+  Blob stamped(Blob blob, const Job& job) const {
+    blob.metadata["kind"] = job.tag.kind;
+    blob.metadata["v"] = std::to_string(job.tag.version);
+    blob.metadata["session"] = id_;
+    blob.metadata["seq"] = std::to_string(job.seq);
+    if (job.tag.turn != 0xffffffffu) blob.metadata["turn"] = std::to_string(job.tag.turn);
+    return blob;
+  }
+
+  // Called while the writer thread is idle.
+  Blob index_blob() const {
+    const uint64_t n = frames_.size();
+    std::vector<uint64_t> offset, compressed, content, hash;
+    std::vector<uint32_t> kind, version, turn, part, parts;
+    std::vector<std::string> kinds;
+    for (const Written& f : frames_) {
+      offset.push_back(f.offset);
+      compressed.push_back(f.compressed);
+      content.push_back(f.content);
+      hash.push_back(f.hash);
+      const auto known = std::find(kinds.begin(), kinds.end(), f.kind);
+      kind.push_back(uint32_t(known - kinds.begin()));
+      if (known == kinds.end()) kinds.push_back(f.kind);
+      version.push_back(f.version);
+      turn.push_back(f.turn);
+      part.push_back(f.part);
+      parts.push_back(f.parts);
+    }
+    Blob index;
+    index.add<uint64_t>("offset", {n}, offset);
+    index.add<uint64_t>("compressed", {n}, compressed);
+    index.add<uint64_t>("content", {n}, content);
+    index.add<uint64_t>("xxh64", {n}, hash);
+    index.add<uint32_t>("kind", {n}, kind);
+    index.add<uint32_t>("version", {n}, version);
+    index.add<uint32_t>("turn", {n}, turn);
+    index.add<uint32_t>("part", {n}, part);
+    index.add<uint32_t>("parts", {n}, parts);
+    std::string list;
+    for (const std::string& k : kinds) {
+      if (!list.empty()) list += ',';
+      list += k;
+    }
+    index.metadata["kinds"] = list;
+    return index;
+  }
+
+  Error os_error(const char* what, int code) const {
+    Error e = make_error(ErrorCode::io, "SPAN-WRITE", std::string(what) + ": " + std::strerror(code), path_, at_);
+    if (no_room(code)) e.advice.push_back("every turn closed so far is in the file and can be read");
     return e;
   }
 
@@ -226,7 +264,6 @@ class Writer : public SessionWriter {
   }
 
   void work() {
-    std::vector<uint8_t> compressed;
     for (;;) {
       Job job;
       {
@@ -243,42 +280,80 @@ class Writer : public SessionWriter {
         if (error_) continue;  // nothing may follow a failed write
       }
       std::optional<Error> failed;
-      if (job.kind == Job::Kind::sync) {
-        if (::fdatasync(fd_) != 0 && errno != EINVAL && errno != EROFS) failed = os_error("cannot sync");
-      } else if (job.kind == Job::Kind::raw) {
-        failed = write_all(job.bytes);
-      } else {
-        size_t size = 0;
-        if (job.tag.kind == "index") {
-          compressed = stored_frame(job.bytes);
-          size = compressed.size();
-        } else {
-          compressed.resize(ZSTD_compressBound(job.bytes.size()));
-          ZSTD_CCtx_reset(context_, ZSTD_reset_session_and_parameters);
-          ZSTD_CCtx_setParameter(context_, ZSTD_c_compressionLevel, kCompressionLevel);
-          ZSTD_CCtx_setParameter(context_, ZSTD_c_checksumFlag, 1);
-          ZSTD_CCtx_setParameter(context_, ZSTD_c_contentSizeFlag, 1);
-          size = ZSTD_compress2(context_, compressed.data(), compressed.size(), job.bytes.data(), job.bytes.size());
-        }
-        if (ZSTD_isError(size)) {
-          failed = make_error(ErrorCode::memory, "SPAN-WRITE", std::string("zstd: ") + ZSTD_getErrorName(size), path_);
-        } else {
-          compressed.resize(size);
-          const uint64_t offset = at_;
-          failed = write_all(compressed);
-          if (!failed) {
-            std::lock_guard lock(mutex_);
-            frames_.push_back({offset, size, job.bytes.size(), XXH64(compressed.data(), size, 0), job.tag.kind,
-                               job.tag.version, job.tag.turn});
-          }
-        }
+      try {
+        failed = perform(job);
+      } catch (const std::bad_alloc&) {
+        failed = make_error(ErrorCode::memory, "SPAN-MEMORY", "no memory to compress a frame", path_);
       }
       if (failed) {
         std::lock_guard lock(mutex_);
-        if (!error_) error_ = std::move(failed);
+        error_ = std::move(failed);
         room_.notify_all();
+        idle_.notify_all();
       }
     }
+  }
+
+  std::optional<Error> perform(const Job& job) {
+    if (job.kind == Job::Kind::sync) return flush();
+    if (job.kind == Job::Kind::raw) return write_all(job.bytes);
+    const std::vector<uint8_t>* frame = &compressed_;
+    std::vector<uint8_t> stored;
+    if (job.tag.kind == "index") {
+      stored = stored_frame(job.bytes);
+      frame = &stored;
+    } else if (auto failed = compress(job.bytes)) {
+      return failed;
+    }
+    const uint64_t offset = at_;
+    if (auto failed = reserve(frame->size())) {
+      write_loss(job, failed->message);
+      return failed;
+    }
+    if (auto failed = write_all(*frame)) return failed;
+    std::lock_guard lock(mutex_);
+    frames_.push_back({offset, frame->size(), job.bytes.size(), XXH64(frame->data(), frame->size(), 0), job.tag.kind,
+                       job.tag.version, job.tag.turn, job.part, job.parts});
+    return std::nullopt;
+  }
+
+  std::optional<Error> compress(const std::vector<uint8_t>& content) {
+    compressed_.resize(ZSTD_compressBound(content.size()));
+    ZSTD_CCtx_reset(context_, ZSTD_reset_session_and_parameters);
+    ZSTD_CCtx_setParameter(context_, ZSTD_c_compressionLevel, kCompressionLevel);
+    ZSTD_CCtx_setParameter(context_, ZSTD_c_checksumFlag, 1);
+    ZSTD_CCtx_setParameter(context_, ZSTD_c_contentSizeFlag, 1);
+    const size_t size = ZSTD_compress2(context_, compressed_.data(), compressed_.size(), content.data(), content.size());
+    if (ZSTD_isError(size))
+      return make_error(ErrorCode::memory, "SPAN-WRITE", std::string("zstd: ") + ZSTD_getErrorName(size), path_);
+    compressed_.resize(size);
+    return std::nullopt;
+  }
+
+  // Room on disk for a whole frame, so that a full disk does not leave half of one. File systems (and pipes) that cannot
+  // reserve say so, and the write itself will tell.
+  std::optional<Error> reserve(size_t bytes) {
+    if (::fallocate(fd_, FALLOC_FL_KEEP_SIZE, off_t(at_), off_t(bytes)) != 0 && no_room(errno))
+      return os_error("no room for the next frame", errno);
+    return std::nullopt;
+  }
+
+  // The last thing in a file whose disk is full, if it fits: it takes the place of the frame that did not.
+  void write_loss(const Job& job, const std::string& reason) {
+    Job loss{Job::Kind::frame, {"loss", 1, job.tag.turn}, {}, job.seq};
+    Blob blob;
+    blob.metadata["reason"] = reason;
+    blob.metadata["lost_kind"] = job.tag.kind;
+    if (compress(write_safetensors(stamped(std::move(blob), loss))) || reserve(compressed_.size())) return;
+    if (!write_all(compressed_)) ::fdatasync(fd_);
+  }
+
+  std::optional<Error> flush() {
+    if (::fdatasync(fd_) != 0 && errno != EINVAL && errno != EROFS && errno != ENOTSUP) return os_error("cannot sync", errno);
+    struct stat info {};
+    if (::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink == 0)
+      return make_error(ErrorCode::io, "SPAN-REMOVED", "the file was removed while it was being written", path_);
+    return std::nullopt;
   }
 
   std::optional<Error> write_all(const std::vector<uint8_t>& bytes) {
@@ -286,7 +361,7 @@ class Writer : public SessionWriter {
     while (done < bytes.size()) {
       const ssize_t n = ::write(fd_, bytes.data() + done, bytes.size() - done);
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return os_error("cannot write");
+      if (n < 0) return os_error("cannot write", errno);
       done += size_t(n);
       std::lock_guard lock(mutex_);
       at_ += uint64_t(n);
@@ -296,7 +371,7 @@ class Writer : public SessionWriter {
 
   int fd_;
   const std::string path_, id_;
-  ZSTD_CCtx* context_ = nullptr;
+  ZSTD_CCtx* const context_;
   std::thread thread_;
   mutable std::mutex mutex_;
   std::condition_variable wake_, room_, idle_;
@@ -304,22 +379,45 @@ class Writer : public SessionWriter {
   size_t queued_ = 0;
   bool stop_ = false, busy_ = false, finished_ = false;
   std::optional<Error> error_;
+  std::vector<uint8_t> compressed_;  // writer thread only
   std::vector<Written> frames_;
-  uint64_t at_ = 0;
-  uint32_t seq_ = 0;
+  uint64_t at_ = 0;   // written by the writer thread under the mutex
+  uint32_t seq_ = 0;  // recording thread only
 };
+
+// An old session gets out of the way instead of being emptied: whoever has it open keeps it.
+int open_new(const std::string& path, bool force) {
+  struct stat info {};
+  if (force && ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && ::access(path.c_str(), W_OK) == 0)
+    ::unlink(path.c_str());
+  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (force ? O_TRUNC : O_EXCL), 0666);
+}
 
 }  // namespace
 
 Result<std::unique_ptr<SessionWriter>> SessionWriter::create(const std::string& path, bool force) {
-  const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (force ? O_TRUNC : O_EXCL);
-  const int fd = ::open(path.c_str(), flags, 0666);
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode))
+    return make_error(ErrorCode::invalid, "SPAN-DIRECTORY", "expected a file to write, found a directory", path);
+  const int fd = open_new(path, force);
   if (fd < 0) {
     if (errno == EEXIST)
       return make_error(ErrorCode::invalid, "SPAN-EXISTS", "the file exists; --force overwrites it", path);
     return make_error(ErrorCode::io, "SPAN-WRITE", std::string("cannot create: ") + std::strerror(errno), path);
   }
-  auto writer = std::make_unique<Writer>(fd, path);
+  ZSTD_CCtx* context = ZSTD_createCCtx();
+  if (!context) {
+    ::close(fd);
+    return make_error(ErrorCode::memory, "SPAN-MEMORY", "no memory for the compressor", path);
+  }
+  std::unique_ptr<Writer> writer;
+  try {
+    writer = std::make_unique<Writer>(fd, path, context);
+  } catch (const std::system_error& e) {
+    ::close(fd);
+    ZSTD_freeCCtx(context);
+    return make_error(ErrorCode::io, "SPAN-WRITE", std::string("cannot start the writer thread: ") + e.what(), path);
+  }
   if (auto status = writer->write_preamble(); !status) return std::move(status).error();
   return std::unique_ptr<SessionWriter>(std::move(writer));
 }

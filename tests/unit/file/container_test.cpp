@@ -19,8 +19,8 @@ namespace {
 struct Folder {
   std::string path;
   Folder() {
-    char name[] = "/tmp/spanscope-container-XXXXXX";
-    path = ::mkdtemp(name);
+    path = (fs::temp_directory_path() / "spanscope-container-XXXXXX").string();
+    REQUIRE(::mkdtemp(path.data()));
   }
   ~Folder() { fs::remove_all(path); }
   std::string file(const std::string& name) const { return path + "/" + name; }
