@@ -13,6 +13,13 @@
 namespace spanscope {
 namespace {
 
+// A block's bytes are copied out first: the compiler then knows that writing `out` does not change them.
+template <uint32_t kBytes>
+struct Quants {
+  explicit Quants(const uint8_t* p) { std::memcpy(q, p, kBytes); }
+  uint8_t q[kBytes];
+};
+
 uint16_t load16(const uint8_t* p) {
   uint16_t v;
   std::memcpy(&v, p, sizeof v);
@@ -64,25 +71,24 @@ void dequantise_row(const WeightMatrix& w, uint64_t r, float* out) {
     case TensorType::q8_0:
       for (uint32_t b = 0; b < blocks; ++b, in += 34, out += 32) {
         const float d = f16_to_f32(load16(in));
-        for (int j = 0; j < 32; ++j) out[j] = d * float(int8_t(in[2 + j]));
+        const Quants<32> block(in + 2);
+        for (int j = 0; j < 32; ++j) out[j] = d * float(int8_t(block.q[j]));
       }
       return;
     case TensorType::q4_0:
       for (uint32_t b = 0; b < blocks; ++b, in += 18, out += 32) {
         const float d = f16_to_f32(load16(in));
-        for (int j = 0; j < 16; ++j) {
-          out[j] = d * float(int(in[2 + j] & 15) - 8);
-          out[j + 16] = d * float(int(in[2 + j] >> 4) - 8);
-        }
+        const Quants<16> block(in + 2);
+        for (int j = 0; j < 16; ++j) out[j] = d * float(int(block.q[j] & 15) - 8);
+        for (int j = 0; j < 16; ++j) out[j + 16] = d * float(int(block.q[j] >> 4) - 8);
       }
       return;
     case TensorType::q4_1:
       for (uint32_t b = 0; b < blocks; ++b, in += 20, out += 32) {
         const float d = f16_to_f32(load16(in)), m = f16_to_f32(load16(in + 2));
-        for (int j = 0; j < 16; ++j) {
-          out[j] = d * float(in[4 + j] & 15) + m;
-          out[j + 16] = d * float(in[4 + j] >> 4) + m;
-        }
+        const Quants<16> block(in + 4);
+        for (int j = 0; j < 16; ++j) out[j] = d * float(block.q[j] & 15) + m;
+        for (int j = 0; j < 16; ++j) out[j + 16] = d * float(block.q[j] >> 4) + m;
       }
       return;
   }
