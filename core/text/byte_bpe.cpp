@@ -175,7 +175,6 @@ class ByteBpe : public Tokenizer {
     for (const Symbol& s : symbols) {
       if (!s.alive) continue;
       if (s.id >= 0) emit(out, s.id, s.begin, s.end);
-      else if (!out.dropped.empty() && out.dropped.back().end == s.begin) out.dropped.back().end = s.end;
       else out.dropped.push_back({s.begin, s.end});
     }
   }
