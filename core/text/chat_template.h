@@ -26,6 +26,11 @@ struct OriginRange {
 struct Rendered {
   std::string text;
   std::vector<OriginRange> ranges;
+  // [messages] byte behind the template text that wraps message i; empty when a template cannot tell.
+  std::vector<uint64_t> message_ends;
+  // Fields that hold something but of which no byte was printed ("messages[3].tool_calls", "tools"): the model does not
+  // read them. Roles, contents and ids are not listed.
+  std::vector<std::string> unprinted;
 };
 
 struct TemplateInput {
@@ -38,6 +43,7 @@ class ChatTemplate {
  public:
   virtual ~ChatTemplate() = default;
   virtual std::string name() const = 0;
+  // A field that the template cannot print is an error that names it (where = "messages[3].content").
   virtual Result<Rendered> render(const TemplateInput& input) const = 0;
 };
 
