@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -333,6 +334,9 @@ class Writer : public SessionWriter {
   // Room on disk for a whole frame, so that a full disk does not leave half of one. File systems (and pipes) that cannot
   // reserve say so, and the write itself will tell.
   std::optional<Error> reserve(size_t bytes) {
+    rlimit limit{};  // fallocate() does not look at it when the size stays
+    if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && at_ + bytes > limit.rlim_cur)
+      return os_error("no room for the next frame", EFBIG);
     if (::fallocate(fd_, FALLOC_FL_KEEP_SIZE, off_t(at_), off_t(bytes)) != 0 && no_room(errno))
       return os_error("no room for the next frame", errno);
     return std::nullopt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The container: round trip, unfinished files, truncation and flips. Hostile headers: safetensors_test.cpp.
+// The container: round trip, unfinished files, what is no session. Damage and malice: tests/format/session.
 #include <unistd.h>
 
 #include <cstdio>
@@ -88,90 +88,6 @@ TEST_CASE("a session without finish() is unfinished and says what remains") {
   CHECK(turns_in(**reader) == 3);
   REQUIRE((*reader)->findings().size() == 1);
   CHECK((*reader)->findings()[0].message.find("3 closed turns") != std::string::npos);
-}
-
-TEST_CASE("cut at every byte: the right prefix or a named error, never finished") {
-  Folder folder;
-  const std::string whole = make_session(folder.file("a.span"), 3);
-  uint32_t most = 0;
-  for (size_t size = 0; size < whole.size(); ++size) {
-    put(folder.file("b.span"), whole.substr(0, size));
-    auto reader = SessionReader::open(folder.file("b.span"));
-    if (!reader) {
-      REQUIRE(!reader.error().tag.empty());
-      REQUIRE(most == 0);
-      continue;
-    }
-    REQUIRE(!(*reader)->finished());
-    REQUIRE(turns_in(**reader) >= most);
-    most = std::max(most, turns_in(**reader));
-    for (size_t i = 0; i < (*reader)->frames().size(); ++i) REQUIRE((*reader)->frame(i));
-  }
-  CHECK(most == 3);
-}
-
-TEST_CASE("every flipped bit is named by verify, and no frame yields another number") {
-  Folder folder;
-  const std::string whole = make_session(folder.file("a.span"), 2);
-  auto original = SessionReader::open(folder.file("a.span"));
-  REQUIRE(original);
-  std::vector<std::vector<float>> expected;
-  for (size_t i = 0; i < (*original)->frames().size(); ++i) expected.push_back(*(*original)->frame(i)->get<float>("x"));
-  for (size_t bit = 0; bit < whole.size() * 8; ++bit) {
-    std::string flipped = whole;
-    flipped[bit / 8] = char(flipped[bit / 8] ^ (1 << (bit % 8)));
-    put(folder.file("b.span"), flipped);
-    auto report = verify_session(folder.file("b.span"));
-    INFO("bit " << bit);
-    REQUIRE((!report || !report->finished || !report->findings.empty()));
-    auto reader = SessionReader::open(folder.file("b.span"));
-    if (!reader) continue;
-    for (size_t i = 0; i < (*reader)->frames().size(); ++i) {
-      auto blob = (*reader)->frame(i);
-      if (blob) REQUIRE(*blob->get<float>("x") == expected[(*reader)->frames()[i].seq]);
-    }
-  }
-}
-
-TEST_CASE("swapped, repeated, dropped and foreign frames are findings") {
-  Folder folder;
-  const std::string whole = make_session(folder.file("a.span"), 3);
-  const std::string other = make_session(folder.file("o.span"), 3);
-  auto reader = SessionReader::open(folder.file("a.span"));
-  REQUIRE(reader);
-  auto frames = (*reader)->frames();
-  auto piece = [&](size_t i) { return whole.substr(frames[i].offset, frames[i].compressed_bytes); };
-  auto foreign = SessionReader::open(folder.file("o.span"));
-  REQUIRE(foreign);
-  const auto f2 = (*foreign)->frames()[2];
-  auto build = [&](std::vector<std::string> parts) {
-    std::string out = whole.substr(0, 16);
-    for (auto& p : parts) out += p;
-    put(folder.file("b.span"), out);
-    auto report = verify_session(folder.file("b.span"));
-    REQUIRE(report);
-    CHECK(!report->finished);
-    std::string tags;
-    for (auto& f : report->findings) tags += f.tag + " ";
-    return tags;
-  };
-  CHECK(build({piece(0), piece(2), piece(1)}).find("SPAN-SWAPPED") != std::string::npos);
-  CHECK(build({piece(0), piece(1), piece(1), piece(2)}).find("SPAN-REPEATED") != std::string::npos);
-  CHECK(build({piece(0), piece(1), piece(3)}).find("SPAN-MISSING") != std::string::npos);
-  CHECK(build({piece(0), piece(1), other.substr(f2.offset, f2.compressed_bytes), piece(2)}).find("SPAN-FOREIGN") !=
-        std::string::npos);
-  CHECK(build({piece(0), piece(1), "garbage garbage", piece(2)}).find("SPAN-DAMAGED") != std::string::npos);
-}
-
-TEST_CASE("targets that cannot be written are errors") {
-  Folder folder;
-  CHECK(SessionWriter::create(folder.file("no/where.span"), false).error().tag == "SPAN-WRITE");
-  put(folder.file("a.span"), "x");
-  CHECK(SessionWriter::create(folder.file("a.span"), false).error().tag == "SPAN-EXISTS");
-  if (fs::exists("/dev/full")) {
-    auto full = SessionWriter::create("/dev/full", true);
-    CHECK((!full && full.error().message.find("No space") != std::string::npos));
-  }
 }
 
 TEST_CASE("a text file, an empty file, a directory are not sessions") {
