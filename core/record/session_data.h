@@ -65,6 +65,7 @@ struct TurnRecord {
   std::vector<TokenId> new_ids;                // ids of slots [executed_begin, context); empty with --no-text
   std::vector<uint32_t> new_token_bytes;       // bytes per token, same slots
   std::string new_text;                        // their bytes
+  std::vector<uint64_t> new_token_end;         // [new tokens] end of each in new_text; derived, see index_text()
   double seconds_prompt = 0, seconds_answer = 0;
 
   std::vector<SpanId> query_leaves;            // [Q] leaves that own rows of this turn, layout order
@@ -87,6 +88,7 @@ struct TurnRecord {
     return n;
   }
   uint32_t answer_rows() const { return rows(RowPhase::answer); }
+  void index_text();                           // fills new_token_end from new_token_bytes
 };
 
 struct MessageInfo {
