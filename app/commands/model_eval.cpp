@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// spanscope model eval: one prompt through a model, and what came out as arrays in a safetensors file. The door through
-// which other programs check this one; array names are part of the interface.
+// spanscope model eval: one prompt through a model, and what came out as arrays in a safetensors file. The
+// door through which other programs check this one; array names are part of the interface.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -13,120 +13,40 @@
 #include <set>
 
 #include "app/commands/command.h"
+#include "app/commands/model_eval_input.h"
 #include "core/base/json.h"
 #include "core/file/safetensors.h"
-#include "core/span/replay.h"
-#include "core/text/tokenizer.h"
 
 namespace spanscope {
 namespace {
 
 constexpr uint32_t kMostAttentionTokens = 2048;
-const std::set<std::string> kArrays = {"logits",       "hidden",     "attn",          "sink_mass", "router_logits", "topk_ids",
-                                       "topk_weights", "decode_ids", "decode_logits", "span_mass", "colsum"};
+const std::set<std::string> kArrays = {"logits",        "hidden",    "attn",         "sink_mass",
+                                       "router_logits", "topk_ids",  "topk_weights", "decode_ids",
+                                       "decode_logits", "span_mass", "colsum"};
 
 struct EvalOptions {
-  std::string model, ids, text, chat, spans, decode_ids, path = "fast", output;
+  std::string model, spans, decode_ids, path = "fast", output;
+  EvalPrompt prompt;
   std::vector<std::string> what;
   CLI::Option* text_option = nullptr;
   uint32_t decode = 0, chunk = 0;
   bool force = false;
 };
 
-struct EvalSpan {
-  uint32_t from = 0, len = 0, column = 0;  // column: place in the spans file
-};
-
 Error usage(const std::string& message, const std::string& where) {
   return make_error(ErrorCode::invalid, "SPAN-USAGE", message, where);
 }
 
-Result<OrderedJson> json_file(const std::string& path) {
-  auto text = read_file(path, 256u << 20);
-  if (!text) return std::move(text).error();
-  return parse_json(*text, path);
-}
-
-Result<std::vector<TokenId>> ids_file(const std::string& path, uint32_t vocab) {
-  auto json = json_file(path);
-  if (!json) return std::move(json).error();
-  if (!json->is_array() || json->empty())
-    return make_error(ErrorCode::invalid, "SPAN-IDS", "expected a JSON array of token ids with at least one entry", path);
-  std::vector<TokenId> out;
-  for (const auto& value : *json) {
-    if (!value.is_number_integer() || value.get<int64_t>() < 0 || value.get<int64_t>() >= int64_t(vocab))
-      return make_error(ErrorCode::invalid, "SPAN-IDS",
-                        fmt::format("entry {} is {}, expected a token id below {}", out.size(),
-                                    value.dump(-1, ' ', true, OrderedJson::error_handler_t::replace).substr(0, 80), vocab),
-                        path);
-    out.push_back(value.get<TokenId>());
-  }
-  return out;
-}
-
-// Ascending and disjoint, as the kernel wants them; `column` keeps the file's order.
-Result<std::vector<EvalSpan>> spans_file(const std::string& path, size_t tokens) {
-  auto json = json_file(path);
-  if (!json) return std::move(json).error();
-  auto bad = [&](const std::string& message) { return make_error(ErrorCode::invalid, "SPAN-SPANS", message, path); };
-  if (!json->is_object() || !json->contains("spans") || !(*json)["spans"].is_array())
-    return bad("expected an object with an array \"spans\" of {\"id\", \"from\", \"len\"}");
-  std::vector<EvalSpan> out;
-  for (const auto& entry : (*json)["spans"]) {
-    const size_t index = out.size();
-    uint64_t value[2];
-    const char* keys[2] = {"from", "len"};
-    for (int i = 0; i < 2; ++i) {
-      if (!entry.is_object() || !entry.contains(keys[i]) || !entry[keys[i]].is_number_unsigned())
-        return bad(fmt::format("spans[{}].{}: expected a whole number from 0", index, keys[i]));
-      value[i] = entry[keys[i]].get<uint64_t>();
-    }
-    if (value[1] == 0 || value[0] >= tokens || value[1] > tokens - value[0])
-      return bad(fmt::format("spans[{}] has {} tokens from {}, expected at least 1 inside the {} tokens of the prompt", index, value[1],
-                             value[0], tokens));
-    out.push_back({uint32_t(value[0]), uint32_t(value[1]), uint32_t(index)});
-  }
-  if (out.empty()) return bad("\"spans\" is empty");
-  std::sort(out.begin(), out.end(), [](const EvalSpan& a, const EvalSpan& b) { return a.from < b.from; });
-  for (size_t i = 1; i < out.size(); ++i)
-    if (out[i].from < out[i - 1].from + out[i - 1].len)
-      return bad(fmt::format("spans[{}] and spans[{}] overlap at token {}", out[i - 1].column, out[i].column, out[i].from));
-  return out;
-}
-
-Result<std::vector<TokenId>> prompt_ids(const EvalOptions& o, const Model& model) {
-  const int sources = !o.ids.empty() + (o.text_option->count() > 0) + !o.chat.empty();
-  if (sources != 1) return usage("give one of --ids, --text and --chat", "model eval");
-  if (!o.ids.empty()) return ids_file(o.ids, model.recipe.vocab);
-  auto tokenizer = make_tokenizer(model.vocabulary);
-  if (!tokenizer) return std::move(tokenizer).error();
-  if (o.chat.empty()) {
-    Encoding encoding = (*tokenizer)->encode(o.text, {.add_special = true, .parse_special = true});
-    if (encoding.ids.empty()) return usage("the text has no tokens", "--text");
-    return std::move(encoding.ids);
-  }
-  // The context of the last turn, token for token as `record` runs it.
-  auto conversation = read_conversation(o.chat);
-  if (!conversation) return std::move(conversation).error();
-  auto chat_template = make_chat_template(model.chat_template, model.vocabulary);
-  if (!chat_template) return std::move(chat_template).error();
-  auto replay = make_chat_replay(std::move(*conversation), *tokenizer, *chat_template);
-  if (!replay) return std::move(replay).error();
-  std::vector<TokenId> ids;
-  while (!(*replay)->done()) {
-    auto turn = (*replay)->next();
-    if (!turn) return std::move(turn).error();
-    ids = std::move(turn->ids);
-  }
-  if (ids.empty()) return make_error(ErrorCode::invalid, "SPAN-CHAT", "the conversation has no turn to run", o.chat);
-  return ids;
-}
-
-// Copies row masses of leaves into [layers][heads][n][columns], and what is left over if somebody asked for it.
+// Copies row masses of leaves into [layers][heads][n][columns], and what is left over if somebody asked for
+// it.
 class MassSink final : public RecordSink {
  public:
   MassSink(const Recipe& r, uint32_t n, uint32_t columns, bool learned_sink)
-      : heads_(r.query_heads), n_(n), columns_(columns), mass(size_t(r.layers) * heads_ * n * columns),
+      : heads_(r.query_heads),
+        n_(n),
+        columns_(columns),
+        mass(size_t(r.layers) * heads_ * n * columns),
         sink(learned_sink ? size_t(r.layers) * heads_ * n : 0) {}
   void on_layer(const LayerRecord& r) override {
     for (uint32_t i = 0; i < r.rows; ++i)
@@ -149,20 +69,29 @@ class MassSink final : public RecordSink {
 
 // Appends a piece [planes][rows][width] to [planes][all rows][width].
 template <class T>
-void join(std::vector<T>& all, const std::vector<T>& piece, size_t planes, size_t all_rows, size_t first_row, size_t rows) {
+void join(std::vector<T>& all, const std::vector<T>& piece, size_t planes, size_t all_rows, size_t first_row,
+          size_t rows) {
   if (piece.empty()) return;
   const size_t width = piece.size() / planes / rows;
   all.resize(planes * all_rows * width);
   for (size_t p = 0; p < planes; ++p)
-    std::copy_n(piece.data() + p * rows * width, rows * width, all.data() + (p * all_rows + first_row) * width);
+    std::copy_n(piece.data() + p * rows * width, rows * width,
+                all.data() + (p * all_rows + first_row) * width);
 }
 
 class Evaluation {
  public:
-  Evaluation(Backend& backend, const EvalOptions& o, std::set<std::string> what, std::vector<TokenId> ids, std::vector<EvalSpan> spans,
-             std::stop_token stop)
-      : backend_(backend), r_(backend.model().recipe), o_(o), what_(std::move(what)), ids_(std::move(ids)), spans_(std::move(spans)),
-        stop_(std::move(stop)), n_(uint32_t(ids_.size())), chunk_(std::min(o.chunk ? o.chunk : kMaxPlannedRows, kMaxPlannedRows)) {}
+  Evaluation(Backend& backend, const EvalOptions& o, std::set<std::string> what, std::vector<TokenId> ids,
+             std::vector<EvalSpan> spans, std::stop_token stop)
+      : backend_(backend),
+        r_(backend.model().recipe),
+        o_(o),
+        what_(std::move(what)),
+        ids_(std::move(ids)),
+        spans_(std::move(spans)),
+        stop_(std::move(stop)),
+        n_(uint32_t(ids_.size())),
+        chunk_(std::min(o.chunk ? o.chunk : kMaxPlannedRows, kMaxPlannedRows)) {}
 
   uint32_t chunk() const { return chunk_; }
   double prefill_seconds() const { return prefill_seconds_; }
@@ -174,7 +103,8 @@ class Evaluation {
     const auto start = Clock::now();
     if (!spans_.empty()) {
       SPANSCOPE_TRY(prefill(*cache, &spans_, true));
-      if (wants("span_mass")) add("span_mass", {r_.layers, r_.query_heads, n_, uint64_t(spans_.size())}, sink_->mass);
+      if (wants("span_mass"))
+        add("span_mass", {r_.layers, r_.query_heads, n_, uint64_t(spans_.size())}, sink_->mass);
     } else if (!per_token) {
       SPANSCOPE_TRY(prefill(*cache, nullptr, true));
     }
@@ -197,7 +127,9 @@ class Evaluation {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+  static double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
   bool wants(const char* array) const { return what_.count(array) > 0; }
 
   template <class T>
@@ -282,7 +214,9 @@ class Evaluation {
     const auto start = Clock::now();
     for (uint32_t s = 0; s < steps; ++s) {
       const TokenId id =
-          forced.empty() ? TokenId(std::max_element(last_logits_.begin(), last_logits_.end()) - last_logits_.begin()) : forced[s];
+          forced.empty()
+              ? TokenId(std::max_element(last_logits_.begin(), last_logits_.end()) - last_logits_.begin())
+              : forced[s];
       const TokenPos position = n_ + s;
       ForwardOptions options;
       options.stop = stop_;
@@ -313,7 +247,8 @@ class Evaluation {
   double prefill_seconds_ = 0, decode_seconds_ = 0;
 };
 
-// The arrays asked for, or what the other options suggest. Refuses what this model or this request cannot give.
+// The arrays asked for, or what the other options suggest. Refuses what this model or this request cannot
+// give.
 Result<std::set<std::string>> wanted_arrays(const EvalOptions& o, const Recipe& r) {
   std::set<std::string> what(o.what.begin(), o.what.end());
   const bool decodes = o.decode > 0 || !o.decode_ids.empty();
@@ -323,48 +258,60 @@ Result<std::set<std::string>> wanted_arrays(const EvalOptions& o, const Recipe& 
     if (!o.spans.empty()) what.insert("span_mass");
   }
   for (const std::string& name : what) {
-    if (name == "lse") return make_error(ErrorCode::unsupported, "SPAN-UNSUPPORTED", "lse is not exported in this version", "--what");
-    if (!kArrays.count(name)) return usage(fmt::format("\"{}\" is no array; there are: {}", name, fmt::join(kArrays, ", ")), "--what");
-    if (name.rfind("decode_", 0) == 0 && !decodes) return usage(name + " needs --decode or --decode-ids", "--what");
+    if (name == "lse")
+      return make_error(ErrorCode::unsupported, "SPAN-UNSUPPORTED", "lse is not exported in this version",
+                        "--what");
+    if (!kArrays.count(name))
+      return usage(fmt::format("\"{}\" is no array; there are: {}", name, fmt::join(kArrays, ", ")),
+                   "--what");
+    if (name.rfind("decode_", 0) == 0 && !decodes)
+      return usage(name + " needs --decode or --decode-ids", "--what");
     if (name == "span_mass" && o.spans.empty()) return usage("span_mass needs --spans", "--what");
     if ((name == "router_logits" || name.rfind("topk_", 0) == 0) && r.moe_layers() == 0)
-      return make_error(ErrorCode::unsupported, "SPAN-UNSUPPORTED", name + ": the model has no mixture-of-experts layer", "--what");
+      return make_error(ErrorCode::unsupported, "SPAN-UNSUPPORTED",
+                        name + ": the model has no mixture-of-experts layer", "--what");
   }
   return what;
 }
 
 int run(const EvalOptions& o, const Context& context) {
   if (!o.force && std::filesystem::exists(o.output))
-    return report_error(make_error(ErrorCode::invalid, "SPAN-EXISTS", "the file is there already; --force overwrites it", o.output));
-  if (o.decode > 0 && !o.decode_ids.empty()) return report_error(usage("give either --decode or --decode-ids", "model eval"));
+    return report_error(make_error(ErrorCode::invalid, "SPAN-EXISTS",
+                                   "the file is there already; --force overwrites it", o.output));
+  if (o.decode > 0 && !o.decode_ids.empty())
+    return report_error(usage("give either --decode or --decode-ids", "model eval"));
   auto model = load_model(o.model);
   if (!model) return report_error(model.error());
   const Recipe& r = (*model)->recipe;
   auto what = wanted_arrays(o, r);
   if (!what) return report_error(what.error());
-  auto ids = prompt_ids(o, **model);
+  EvalPrompt prompt = o.prompt;
+  prompt.has_text = o.text_option->count() > 0;
+  auto ids = eval_prompt_ids(prompt, **model);
   if (!ids) return report_error(ids.error());
   std::vector<TokenId> forced;
   if (!o.decode_ids.empty()) {
-    auto read = ids_file(o.decode_ids, r.vocab);
+    auto read = eval_ids_file(o.decode_ids, r.vocab);
     if (!read) return report_error(read.error());
     forced = std::move(*read);
   }
   std::vector<EvalSpan> spans;
   if (!o.spans.empty()) {
-    auto read = spans_file(o.spans, ids->size());
+    auto read = eval_spans_file(o.spans, ids->size());
     if (!read) return report_error(read.error());
     spans = std::move(*read);
   }
   const uint64_t tokens = ids->size() + o.decode + forced.size();
   if (tokens > r.context)
-    return report_error(make_error(ErrorCode::limit, "SPAN-CONTEXT",
-                                   fmt::format("{} tokens with those to decode, the model's context has {}", tokens, r.context), o.model));
+    return report_error(make_error(
+        ErrorCode::limit, "SPAN-CONTEXT",
+        fmt::format("{} tokens with those to decode, the model's context has {}", tokens, r.context),
+        o.model));
   for (const char* array : {"attn", "colsum", "sink_mass"})
     if (what->count(array) && ids->size() > kMostAttentionTokens)
       return report_error(make_error(ErrorCode::limit, "SPAN-LIMIT",
-                                     fmt::format("{} for {} tokens, at most {} (it grows with their square)", array, ids->size(),
-                                                 kMostAttentionTokens),
+                                     fmt::format("{} for {} tokens, at most {} (it grows with their square)",
+                                                 array, ids->size(), kMostAttentionTokens),
                                      "--what"));
   auto backend = make_backend(*model, o.path, context);
   if (!backend) return report_error(backend.error());
@@ -382,18 +329,21 @@ int run(const EvalOptions& o, const Context& context) {
                     {"prefill_seconds", fmt::format("{:.6f}", evaluation.prefill_seconds())},
                     {"decode_seconds", fmt::format("{:.6f}", evaluation.decode_seconds())},
                     {"peak_memory_bytes", std::to_string(uint64_t(usage_now.ru_maxrss) * 1024)}};
-  if (auto written = write_safetensors_file(o.output, *blob, o.force); !written) return report_error(written.error());
+  if (auto written = write_safetensors_file(o.output, *blob, o.force); !written)
+    return report_error(written.error());
 
   if (context.json) {
     OrderedJson out;
     out["output"] = o.output;
     for (const auto& [key, value] : blob->metadata) out["metadata"][key] = value;
-    for (const Tensor& t : blob->tensors) out["arrays"][t.name] = {{"dtype", dtype_name(t.dtype)}, {"shape", t.shape}};
+    for (const Tensor& t : blob->tensors)
+      out["arrays"][t.name] = {{"dtype", dtype_name(t.dtype)}, {"shape", t.shape}};
     fmt::print("{}\n", out.dump(2, ' ', false, OrderedJson::error_handler_t::replace));
   } else if (!context.quiet) {
-    for (const Tensor& t : blob->tensors) fmt::print("{:<14} {} [{}]\n", t.name, dtype_name(t.dtype), fmt::join(t.shape, ", "));
-    fmt::print("prefill {:.3f} s, decode {:.3f} s, {} threads, {}\n", evaluation.prefill_seconds(), evaluation.decode_seconds(),
-               (*backend)->threads(), (*backend)->name());
+    for (const Tensor& t : blob->tensors)
+      fmt::print("{:<14} {} [{}]\n", t.name, dtype_name(t.dtype), fmt::join(t.shape, ", "));
+    fmt::print("prefill {:.3f} s, decode {:.3f} s, {} threads, {}\n", evaluation.prefill_seconds(),
+               evaluation.decode_seconds(), (*backend)->threads(), (*backend)->name());
   }
   return kExitOk;
 }
@@ -403,18 +353,24 @@ int run(const EvalOptions& o, const Context& context) {
 void add_model_eval(CLI::App& parent, Context& context) {
   auto o = std::make_shared<EvalOptions>();
   auto* c = parent.add_subcommand("eval", "Run a prompt and write logits, attention, routing as arrays");
-  c->footer("Example:\n  spanscope model eval --model resources/demo/relay-dense.gguf --chat resources/demo/demo12.json --what logits -o eval.safetensors");
+  c->footer(
+      "Example:\n  spanscope model eval --model resources/demo/relay-dense.gguf --chat "
+      "resources/demo/demo12.json --what logits -o eval.safetensors");
   c->add_option("--model,-m", o->model, "GGUF file")->required();
-  c->add_option("--ids", o->ids, "Prompt: a JSON array of token ids");
-  o->text_option = c->add_option("--text", o->text, "Prompt: text, tokenised as the model says");
-  c->add_option("--chat,-c", o->chat, "Prompt: a conversation through the chat template, as record runs its last turn");
+  c->add_option("--ids", o->prompt.ids, "Prompt: a JSON array of token ids");
+  o->text_option = c->add_option("--text", o->prompt.text, "Prompt: text, tokenised as the model says");
+  c->add_option("--chat,-c", o->prompt.chat,
+                "Prompt: a conversation through the chat template, as record runs its last turn");
   c->add_option("--spans", o->spans, "Spans for span_mass: {\"spans\": [{\"id\", \"from\", \"len\"}, ...]}");
-  c->add_option("--what", o->what, "Arrays, separated by commas: logits, hidden, attn, sink_mass, router_logits, topk_ids, topk_weights, "
-                                   "decode_ids, decode_logits, span_mass, colsum")
+  c->add_option(
+       "--what", o->what,
+       "Arrays, separated by commas: logits, hidden, attn, sink_mass, router_logits, topk_ids, topk_weights, "
+       "decode_ids, decode_logits, span_mass, colsum")
       ->delimiter(',');
   c->add_option("--decode", o->decode, "Greedy tokens after the prompt")->check(CLI::Range(0u, 1000000u));
   c->add_option("--decode-ids", o->decode_ids, "Tokens to feed after the prompt, one by one: a JSON array");
-  c->add_option("--chunk", o->chunk, "Prefill in pieces of this many tokens (default and most: 1024)")->check(CLI::Range(1u, 1024u));
+  c->add_option("--chunk", o->chunk, "Prefill in pieces of this many tokens (default and most: 1024)")
+      ->check(CLI::Range(1u, 1024u));
   c->add_option("--path", o->path, "reference or fast")->check(CLI::IsMember({"reference", "fast"}));
   c->add_option("--output,-o", o->output, "The safetensors file to write")->required();
   c->add_flag("--force", o->force, "Overwrite an existing file");

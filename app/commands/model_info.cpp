@@ -51,18 +51,27 @@ OrderedJson describe(const Model& m) {
   out["experts_used"] = r.experts_used;
   out["kv_cache_bytes_per_token"] = uint64_t(2) * r.layers * r.kv_heads * r.head_dim * sizeof(float);
   const Vocabulary& v = m.vocabulary;
-  out["tokenizer"] = {{"kind", v.kind}, {"pre", v.pre},         {"tokens", v.tokens.size()}, {"merges", v.merges.size()},
-                      {"bos", v.bos},   {"eos", v.eos},         {"eot", v.eot},              {"add_bos", v.add_bos},
+  out["tokenizer"] = {{"kind", v.kind},
+                      {"pre", v.pre},
+                      {"tokens", v.tokens.size()},
+                      {"merges", v.merges.size()},
+                      {"bos", v.bos},
+                      {"eos", v.eos},
+                      {"eot", v.eot},
+                      {"add_bos", v.add_bos},
                       {"add_eos", v.add_eos}};
   // Digest and not the text: templates run to pages.
-  out["chat_template_sha256"] = m.chat_template.empty() ? OrderedJson(nullptr) : OrderedJson(sha256_hex(m.chat_template));
+  out["chat_template_sha256"] =
+      m.chat_template.empty() ? OrderedJson(nullptr) : OrderedJson(sha256_hex(m.chat_template));
   return out;
 }
 
 std::string windows_text(const Recipe& r) {
-  const size_t windowed = size_t(std::count_if(r.window.begin(), r.window.end(), [](uint32_t w) { return w > 0; }));
+  const size_t windowed =
+      size_t(std::count_if(r.window.begin(), r.window.end(), [](uint32_t w) { return w > 0; }));
   if (windowed == 0) return "none";
-  return fmt::format("{} in {} of {} layers", *std::max_element(r.window.begin(), r.window.end()), windowed, r.layers);
+  return fmt::format("{} in {} of {} layers", *std::max_element(r.window.begin(), r.window.end()), windowed,
+                     r.layers);
 }
 
 int run(const std::string& path, const Context& context) {
@@ -78,14 +87,21 @@ int run(const std::string& path, const Context& context) {
   }
   auto line = [](const char* label, const std::string& value) { fmt::print("{:<14}{}\n", label, value); };
   line("name", r.name);
-  line("architecture", r.experts ? fmt::format("{}, mixture of {} experts, {} used", r.family, r.experts, r.experts_used) : r.family);
-  line("parameters", fmt::format("{:.1f} M in {} ({:.1f} MB)", double(parameters_of(m)) / 1e6, m.weight_types, double(m.file_bytes) / 1e6));
-  line("layers", fmt::format("{} of width {}, feed-forward {}", r.layers, r.hidden, r.experts ? r.expert_feed_forward : r.feed_forward));
+  line("architecture",
+       r.experts ? fmt::format("{}, mixture of {} experts, {} used", r.family, r.experts, r.experts_used)
+                 : r.family);
+  line("parameters", fmt::format("{:.1f} M in {} ({:.1f} MB)", double(parameters_of(m)) / 1e6, m.weight_types,
+                                 double(m.file_bytes) / 1e6));
+  line("layers", fmt::format("{} of width {}, feed-forward {}", r.layers, r.hidden,
+                             r.experts ? r.expert_feed_forward : r.feed_forward));
   line("heads", fmt::format("{} query, {} key/value, {} wide", r.query_heads, r.kv_heads, r.head_dim));
   line("window", windows_text(r));
-  line("context", fmt::format("{} tokens, {} bytes of keys and values each", r.context, json["kv_cache_bytes_per_token"].get<uint64_t>()));
+  line("context", fmt::format("{} tokens, {} bytes of keys and values each", r.context,
+                              json["kv_cache_bytes_per_token"].get<uint64_t>()));
   line("vocabulary", fmt::format("{} tokens, {} ({})", r.vocab, m.vocabulary.kind, m.vocabulary.pre));
-  line("chat template", m.chat_template.empty() ? "none" : fmt::format("{} bytes, sha256 {}", m.chat_template.size(), sha256_hex(m.chat_template)));
+  line("chat template", m.chat_template.empty() ? "none"
+                                                : fmt::format("{} bytes, sha256 {}", m.chat_template.size(),
+                                                              sha256_hex(m.chat_template)));
   line("digest", m.digest);
   return kExitOk;
 }

@@ -11,7 +11,8 @@ namespace {
 using enum Extent;
 constexpr TensorRule kLlamaTensors[] = {
     {TensorRole::embedding, "token_embd.weight", vocab, hidden, Presence::model},
-    {TensorRole::output, "output.weight", vocab, hidden, Presence::optional_model},  // absent: tied to the embedding
+    {TensorRole::output, "output.weight", vocab, hidden,
+     Presence::optional_model},  // absent: tied to the embedding
     {TensorRole::output_norm, "output_norm.weight", one, hidden, Presence::model},
     {TensorRole::rotary_factors, "rope_freqs.weight", one, rotary_pairs, Presence::optional_model},
     {TensorRole::attention_norm, "blk.{l}.attn_norm.weight", one, hidden, Presence::layer},
@@ -24,23 +25,31 @@ constexpr TensorRule kLlamaTensors[] = {
     {TensorRole::up, "blk.{l}.ffn_up.weight", feed_forward, hidden, Presence::dense_layer},
     {TensorRole::down, "blk.{l}.ffn_down.weight", hidden, feed_forward, Presence::dense_layer},
     {TensorRole::router, "blk.{l}.ffn_gate_inp.weight", experts, hidden, Presence::moe_layer},
-    {TensorRole::stacked_gate, "blk.{l}.ffn_gate_exps.weight", expert_feed_forward, hidden, Presence::moe_stacked},
-    {TensorRole::stacked_up, "blk.{l}.ffn_up_exps.weight", expert_feed_forward, hidden, Presence::moe_stacked},
-    {TensorRole::stacked_down, "blk.{l}.ffn_down_exps.weight", hidden, expert_feed_forward, Presence::moe_stacked},
-    {TensorRole::expert_gate, "blk.{l}.ffn_gate.{e}.weight", expert_feed_forward, hidden, Presence::moe_single},
+    {TensorRole::stacked_gate, "blk.{l}.ffn_gate_exps.weight", expert_feed_forward, hidden,
+     Presence::moe_stacked},
+    {TensorRole::stacked_up, "blk.{l}.ffn_up_exps.weight", expert_feed_forward, hidden,
+     Presence::moe_stacked},
+    {TensorRole::stacked_down, "blk.{l}.ffn_down_exps.weight", hidden, expert_feed_forward,
+     Presence::moe_stacked},
+    {TensorRole::expert_gate, "blk.{l}.ffn_gate.{e}.weight", expert_feed_forward, hidden,
+     Presence::moe_single},
     {TensorRole::expert_up, "blk.{l}.ffn_up.{e}.weight", expert_feed_forward, hidden, Presence::moe_single},
-    {TensorRole::expert_down, "blk.{l}.ffn_down.{e}.weight", hidden, expert_feed_forward, Presence::moe_single},
+    {TensorRole::expert_down, "blk.{l}.ffn_down.{e}.weight", hidden, expert_feed_forward,
+     Presence::moe_single},
 };
 
 constexpr Family kFamilies[] = {
-    // Dense Llama-like models and, with expert_count > 0, Mixtral: softmax over all experts, the chosen ones renormalised.
-    {"llama", NormKind::rms, Activation::silu, true, RotaryLayout::interleaved, RouterRule::softmax_all, true, kLlamaTensors},
+    // Dense Llama-like models and, with expert_count > 0, Mixtral: softmax over all experts, the chosen ones
+    // renormalised.
+    {"llama", NormKind::rms, Activation::silu, true, RotaryLayout::interleaved, RouterRule::softmax_all, true,
+     kLlamaTensors},
 };
 
 // Reads keys of one architecture; remembers the first error, so that a table of reads stays a table.
 class KeyReader {
  public:
-  KeyReader(const GgufFile& file, const char* architecture) : file_(file), prefix_(std::string(architecture) + ".") {}
+  KeyReader(const GgufFile& file, const char* architecture)
+      : file_(file), prefix_(std::string(architecture) + ".") {}
 
   uint32_t whole(const char* key, uint64_t least, uint64_t most, std::optional<uint64_t> fallback = {}) {
     auto value = file_.unsigned_value(prefix_ + key, fallback);
@@ -74,9 +83,10 @@ class KeyReader {
  private:
   Error out_of_range(const char* key, const std::string& expected, const std::string& found) const {
     const GgufValue* v = file_.find(prefix_ + key);
-    return make_error(ErrorCode::corrupt, "SPAN-GGUF-KEY",
-                      fmt::format("metadata key \"{}{}\": expected {}, found {}", prefix_, key, expected, found), file_.where(),
-                      v ? std::optional<uint64_t>(v->offset) : std::nullopt);
+    return make_error(
+        ErrorCode::corrupt, "SPAN-GGUF-KEY",
+        fmt::format("metadata key \"{}{}\": expected {}, found {}", prefix_, key, expected, found),
+        file_.where(), v ? std::optional<uint64_t>(v->offset) : std::nullopt);
   }
   const GgufFile& file_;
   std::string prefix_;
@@ -97,15 +107,24 @@ std::vector<float> inverse_frequencies(uint32_t dims, float base) {
 
 uint64_t extent_of(Extent extent, const Recipe& r) {
   switch (extent) {
-    case one: return 1;
-    case hidden: return r.hidden;
-    case query: return uint64_t(r.query_heads) * r.head_dim;
-    case key_value: return uint64_t(r.kv_heads) * r.head_dim;
-    case feed_forward: return r.feed_forward;
-    case expert_feed_forward: return r.expert_feed_forward;
-    case experts: return r.experts;
-    case vocab: return r.vocab;
-    case rotary_pairs: return r.rotary_dims / 2;
+    case one:
+      return 1;
+    case hidden:
+      return r.hidden;
+    case query:
+      return uint64_t(r.query_heads) * r.head_dim;
+    case key_value:
+      return uint64_t(r.kv_heads) * r.head_dim;
+    case feed_forward:
+      return r.feed_forward;
+    case expert_feed_forward:
+      return r.expert_feed_forward;
+    case experts:
+      return r.experts;
+    case vocab:
+      return r.vocab;
+    case rotary_pairs:
+      return r.rotary_dims / 2;
   }
   return 0;
 }
@@ -123,7 +142,8 @@ std::string family_names() {
 }
 
 Result<Recipe> fill_recipe(const Family& family, const GgufFile& file) {
-  constexpr uint64_t kWidth = 1 << 22, kIndex = 65535;  // layer and head numbers are 16 bits wide in read events
+  constexpr uint64_t kWidth = 1 << 22,
+                     kIndex = 65535;  // layer and head numbers are 16 bits wide in read events
   KeyReader keys(file, family.name);
   Recipe r;
   r.family = family.name;
@@ -143,18 +163,23 @@ Result<Recipe> fill_recipe(const Family& family, const GgufFile& file) {
   r.norm_eps = float(keys.number("attention.layer_norm_rms_epsilon", 0, 1));
   if (keys.error()) return *keys.error();
 
-  auto contradiction = [&](const std::string& message) { return make_error(ErrorCode::corrupt, "SPAN-MODEL", message, file.where()); };
+  auto contradiction = [&](const std::string& message) {
+    return make_error(ErrorCode::corrupt, "SPAN-MODEL", message, file.where());
+  };
   auto unsupported = [&](const std::string& message) {
     return make_error(ErrorCode::unsupported, "SPAN-UNSUPPORTED", message, file.where());
   };
   // Every layer has tensors of its own, so this also bounds what a hostile number could allocate.
   if (r.layers > file.tensors().size())
-    return contradiction(fmt::format("{} layers, but the file has {} tensors", r.layers, file.tensors().size()));
+    return contradiction(
+        fmt::format("{} layers, but the file has {} tensors", r.layers, file.tensors().size()));
   if (r.query_heads % r.kv_heads != 0)
-    return contradiction(fmt::format("{} query heads cannot share {} key heads evenly", r.query_heads, r.kv_heads));
+    return contradiction(
+        fmt::format("{} query heads cannot share {} key heads evenly", r.query_heads, r.kv_heads));
   if (!keys.has("attention.key_length") && r.hidden % r.query_heads != 0)
-    return contradiction(fmt::format("width {} does not divide into {} heads, and no attention.key_length is given", r.hidden,
-                                     r.query_heads));
+    return contradiction(
+        fmt::format("width {} does not divide into {} heads, and no attention.key_length is given", r.hidden,
+                    r.query_heads));
   r.head_dim = keys.whole("attention.key_length", 1, 1 << 16, r.hidden / r.query_heads);
   const uint32_t value_dim = keys.whole("attention.value_length", 1, 1 << 16, r.head_dim);
   r.rotary_dims = keys.whole("rope.dimension_count", 0, r.head_dim, r.head_dim);
@@ -170,20 +195,31 @@ Result<Recipe> fill_recipe(const Family& family, const GgufFile& file) {
     r.expert_feed_forward = keys.whole("expert_feed_forward_length", 1, kWidth, r.feed_forward);
     if (keys.whole("expert_shared_count", 0, kIndex, 0)) return unsupported("shared experts are not run yet");
     switch (keys.whole("expert_gating_func", 0, UINT32_MAX, 0)) {
-      case 0: break;  // what the family does
-      case 1: r.router = RouterRule::softmax_all; break;
-      case 3: r.router = RouterRule::softmax_chosen; break;
-      default: return unsupported("expert_gating_func: only softmax (1) and softmax over the chosen experts (3) are run");
+      case 0:
+        break;  // what the family does
+      case 1:
+        r.router = RouterRule::softmax_all;
+        break;
+      case 3:
+        r.router = RouterRule::softmax_chosen;
+        break;
+      default:
+        return unsupported(
+            "expert_gating_func: only softmax (1) and softmax over the chosen experts (3) are run");
     }
   }
   if (keys.error()) return *keys.error();
   if (value_dim != r.head_dim)
-    return unsupported(fmt::format("keys of {} and values of {} elements: only equal lengths are run", r.head_dim, value_dim));
-  if (r.rotary_dims % 2 != 0) return contradiction(fmt::format("rope.dimension_count is {}, expected an even number", r.rotary_dims));
+    return unsupported(fmt::format("keys of {} and values of {} elements: only equal lengths are run",
+                                   r.head_dim, value_dim));
+  if (r.rotary_dims % 2 != 0)
+    return contradiction(fmt::format("rope.dimension_count is {}, expected an even number", r.rotary_dims));
   if (r.attention_scale == 0) r.attention_scale = 1.0f / std::sqrt(float(r.head_dim));
-  if (scaling == "none" || scaling.empty()) factor = 1.0;
+  if (scaling == "none" || scaling.empty())
+    factor = 1.0;
   else if (scaling != "linear")
-    return unsupported(fmt::format("rope.scaling.type \"{}\": only \"none\" and \"linear\" are run", printable(scaling)));
+    return unsupported(
+        fmt::format("rope.scaling.type \"{}\": only \"none\" and \"linear\" are run", printable(scaling)));
   if (factor == 1.0) factor = old_factor;
   r.inverse_frequency = inverse_frequencies(r.rotary_dims, float(base));
   for (float& f : r.inverse_frequency) f /= float(factor);

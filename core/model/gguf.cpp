@@ -13,16 +13,17 @@ struct TypeRow {
   const char* name;
   uint32_t elements, bytes;  // of one block
 };
-// Every type number that the format has given out; sizes are needed to check that a tensor lies inside the file.
+// Every type number that the format has given out; sizes are needed to check that a tensor lies inside the
+// file.
 constexpr TypeRow kTypes[] = {
-    {0, "F32", 1, 4},       {1, "F16", 1, 2},       {2, "Q4_0", 32, 18},    {3, "Q4_1", 32, 20},
-    {6, "Q5_0", 32, 22},    {7, "Q5_1", 32, 24},    {8, "Q8_0", 32, 34},    {9, "Q8_1", 32, 36},
-    {10, "Q2_K", 256, 84},  {11, "Q3_K", 256, 110}, {12, "Q4_K", 256, 144}, {13, "Q5_K", 256, 176},
-    {14, "Q6_K", 256, 210}, {15, "Q8_K", 256, 292}, {16, "IQ2_XXS", 256, 66}, {17, "IQ2_XS", 256, 74},
-    {18, "IQ3_XXS", 256, 98}, {19, "IQ1_S", 256, 50}, {20, "IQ4_NL", 32, 18}, {21, "IQ3_S", 256, 110},
-    {22, "IQ2_S", 256, 82}, {23, "IQ4_XS", 256, 136}, {24, "I8", 1, 1},     {25, "I16", 1, 2},
-    {26, "I32", 1, 4},      {27, "I64", 1, 8},      {28, "F64", 1, 8},      {29, "IQ1_M", 256, 56},
-    {30, "BF16", 1, 2},     {34, "TQ1_0", 256, 54}, {35, "TQ2_0", 256, 66}, {39, "MXFP4", 32, 17},
+    {0, "F32", 1, 4},         {1, "F16", 1, 2},         {2, "Q4_0", 32, 18},      {3, "Q4_1", 32, 20},
+    {6, "Q5_0", 32, 22},      {7, "Q5_1", 32, 24},      {8, "Q8_0", 32, 34},      {9, "Q8_1", 32, 36},
+    {10, "Q2_K", 256, 84},    {11, "Q3_K", 256, 110},   {12, "Q4_K", 256, 144},   {13, "Q5_K", 256, 176},
+    {14, "Q6_K", 256, 210},   {15, "Q8_K", 256, 292},   {16, "IQ2_XXS", 256, 66}, {17, "IQ2_XS", 256, 74},
+    {18, "IQ3_XXS", 256, 98}, {19, "IQ1_S", 256, 50},   {20, "IQ4_NL", 32, 18},   {21, "IQ3_S", 256, 110},
+    {22, "IQ2_S", 256, 82},   {23, "IQ4_XS", 256, 136}, {24, "I8", 1, 1},         {25, "I16", 1, 2},
+    {26, "I32", 1, 4},        {27, "I64", 1, 8},        {28, "F64", 1, 8},        {29, "IQ1_M", 256, 56},
+    {30, "BF16", 1, 2},       {34, "TQ1_0", 256, 54},   {35, "TQ2_0", 256, 66},   {39, "MXFP4", 32, 17},
 };
 
 const TypeRow* type_row(uint32_t number) {
@@ -33,11 +34,23 @@ const TypeRow* type_row(uint32_t number) {
 
 uint32_t scalar_bytes(GgufType type) {
   switch (type) {
-    case GgufType::u8: case GgufType::i8: case GgufType::boolean: return 1;
-    case GgufType::u16: case GgufType::i16: return 2;
-    case GgufType::u32: case GgufType::i32: case GgufType::f32: return 4;
-    case GgufType::u64: case GgufType::i64: case GgufType::f64: return 8;
-    default: return 0;
+    case GgufType::u8:
+    case GgufType::i8:
+    case GgufType::boolean:
+      return 1;
+    case GgufType::u16:
+    case GgufType::i16:
+      return 2;
+    case GgufType::u32:
+    case GgufType::i32:
+    case GgufType::f32:
+      return 4;
+    case GgufType::u64:
+    case GgufType::i64:
+    case GgufType::f64:
+      return 8;
+    default:
+      return 0;
   }
 }
 
@@ -49,8 +62,8 @@ struct Parser {
 
   Error truncated(const std::string& what) const {
     return make_error(ErrorCode::truncated, "SPAN-TRUNCATED",
-                      fmt::format("{} needs {} bytes at byte {}, {} remain; the file has {} bytes", what, in.wanted(),
-                                  in.offset(), size - in.offset(), size),
+                      fmt::format("{} needs {} bytes at byte {}, {} remain; the file has {} bytes", what,
+                                  in.wanted(), in.offset(), size - in.offset(), size),
                       where, in.offset());
   }
   Error bad(const char* tag, const std::string& message, uint64_t at) const {
@@ -64,8 +77,8 @@ struct Parser {
       return make_error(ErrorCode::truncated, "SPAN-TRUNCATED",
                         fmt::format("{} says {} bytes, {} remain", what, length, in.remaining()), where, at);
     if (length > limit)
-      return make_error(ErrorCode::limit, "SPAN-LIMIT", fmt::format("{} has {} bytes, at most {} are taken", what, length, limit),
-                        where, at);
+      return make_error(ErrorCode::limit, "SPAN-LIMIT",
+                        fmt::format("{} has {} bytes, at most {} are taken", what, length, limit), where, at);
     return std::string(in.text(length));
   }
 
@@ -81,27 +94,32 @@ struct Parser {
       if (!in.ok()) return truncated(what);
       if (length > in.remaining())
         return make_error(ErrorCode::truncated, "SPAN-TRUNCATED",
-                          fmt::format("{} says {} bytes, {} remain", what, length, in.remaining()), where, value.offset);
+                          fmt::format("{} says {} bytes, {} remain", what, length, in.remaining()), where,
+                          value.offset);
       in.skip(length);
       return {};
     }
     if (value.type != GgufType::array)
-      return bad("SPAN-GGUF-KEY", fmt::format("{} has value type {}, types 0 to 12 are known", what, uint32_t(value.type)),
+      return bad("SPAN-GGUF-KEY",
+                 fmt::format("{} has value type {}, types 0 to 12 are known", what, uint32_t(value.type)),
                  value.offset);
     const uint32_t element = in.read<uint32_t>();
     value.count = in.read<uint64_t>();
     if (!in.ok()) return truncated(what);
     if (element > uint32_t(GgufType::f64))
-      return bad("SPAN-GGUF-KEY", fmt::format("{} is an array of value type {}, types 0 to 12 are known", what, element),
+      return bad("SPAN-GGUF-KEY",
+                 fmt::format("{} is an array of value type {}, types 0 to 12 are known", what, element),
                  value.offset);
     value.element = GgufType(element);
     value.offset = in.offset();
     // The least an element takes: a string its length, an array its type and count.
-    const uint64_t least = value.element == GgufType::string ? 8 : value.element == GgufType::array ? 12 : scalar_bytes(value.element);
+    const uint64_t least = value.element == GgufType::string  ? 8
+                           : value.element == GgufType::array ? 12
+                                                              : scalar_bytes(value.element);
     if (value.count > in.remaining() / least)
       return make_error(ErrorCode::truncated, "SPAN-TRUNCATED",
-                        fmt::format("{} says {} elements of at least {} bytes, {} bytes remain", what, value.count, least,
-                                    in.remaining()),
+                        fmt::format("{} says {} elements of at least {} bytes, {} bytes remain", what,
+                                    value.count, least, in.remaining()),
                         where, value.offset);
     if (const uint32_t bytes = scalar_bytes(value.element)) {
       in.skip(value.count * bytes);
@@ -117,15 +135,17 @@ struct Parser {
   }
 };
 
-Status check_count(const Parser& p, const char* what, uint64_t count, uint64_t least, uint64_t limit, uint64_t at) {
+Status check_count(const Parser& p, const char* what, uint64_t count, uint64_t least, uint64_t limit,
+                   uint64_t at) {
   if (count > p.in.remaining() / least)
     return make_error(ErrorCode::truncated, "SPAN-TRUNCATED",
-                      fmt::format("the header says {} {} of at least {} bytes, {} bytes remain", count, what, least,
-                                  p.in.remaining()),
+                      fmt::format("the header says {} {} of at least {} bytes, {} bytes remain", count, what,
+                                  least, p.in.remaining()),
                       p.where, at);
   if (count > limit)
-    return make_error(ErrorCode::limit, "SPAN-LIMIT", fmt::format("the header says {} {}, at most {} are taken", count, what, limit),
-                      p.where, at);
+    return make_error(ErrorCode::limit, "SPAN-LIMIT",
+                      fmt::format("the header says {} {}, at most {} are taken", count, what, limit), p.where,
+                      at);
   return {};
 }
 
@@ -137,15 +157,19 @@ std::optional<uint64_t> elements(const std::vector<uint64_t>& shape) {
   return n;
 }
 
-std::string shape_text(const std::vector<uint64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, " x ")); }
+std::string shape_text(const std::vector<uint64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, " x "));
+}
 
 }  // namespace
 
 std::string printable(std::string_view text) {
   std::string out;
   for (char c : text.substr(0, 80)) {
-    if (uint8_t(c) < 0x20 || uint8_t(c) == 0x7f) out += fmt::format("\\x{:02x}", uint8_t(c));
-    else out += c;
+    if (uint8_t(c) < 0x20 || uint8_t(c) == 0x7f)
+      out += fmt::format("\\x{:02x}", uint8_t(c));
+    else
+      out += c;
   }
   if (text.size() > 80) out += "...";
   return out;
@@ -165,7 +189,8 @@ Result<GgufFile> GgufFile::parse(std::span<const uint8_t> bytes, const std::stri
 
   const std::string_view magic = p.in.text(std::min<uint64_t>(4, bytes.size()));
   if (magic != "GGUF")
-    return p.bad("SPAN-GGUF-MAGIC", fmt::format("expected a GGUF file (\"GGUF\" at byte 0), found \"{}\"", printable(magic)), 0);
+    return p.bad("SPAN-GGUF-MAGIC",
+                 fmt::format("expected a GGUF file (\"GGUF\" at byte 0), found \"{}\"", printable(magic)), 0);
   file.version_ = p.in.read<uint32_t>();
   if (!p.in.ok()) return p.truncated("the version");
   if (file.version_ != 2 && file.version_ != 3) {
@@ -177,7 +202,8 @@ Result<GgufFile> GgufFile::parse(std::span<const uint8_t> bytes, const std::stri
   }
   const uint64_t tensor_count = p.in.read<uint64_t>(), key_count = p.in.read<uint64_t>();
   if (!p.in.ok()) return p.truncated("the header");
-  // A key: length, type, one byte of value. A tensor: length, number of dimensions, one dimension, type, offset.
+  // A key: length, type, one byte of value. A tensor: length, number of dimensions, one dimension, type,
+  // offset.
   SPANSCOPE_TRY(check_count(p, "metadata keys", key_count, 13, limits.keys, 16));
   SPANSCOPE_TRY(check_count(p, "tensors", tensor_count, 32, limits.tensors, 8));
 
@@ -190,12 +216,14 @@ Result<GgufFile> GgufFile::parse(std::span<const uint8_t> bytes, const std::stri
     value.type = GgufType(p.in.read<uint32_t>());
     if (!p.in.ok()) return p.truncated(what);
     SPANSCOPE_TRY(p.skip(value, what, 0));
-    if (!file.keys_.emplace(std::move(*key), value).second) return p.bad("SPAN-GGUF-KEY", what + " is there twice", at);
+    if (!file.keys_.emplace(std::move(*key), value).second)
+      return p.bad("SPAN-GGUF-KEY", what + " is there twice", at);
   }
   auto alignment = file.unsigned_value("general.alignment", 32);
   if (!alignment) return std::move(alignment).error();
   if (*alignment == 0 || *alignment % 8 != 0 || *alignment > (1u << 20))
-    return p.bad("SPAN-GGUF-KEY", fmt::format("general.alignment is {}, expected a multiple of 8 up to 1048576", *alignment),
+    return p.bad("SPAN-GGUF-KEY",
+                 fmt::format("general.alignment is {}, expected a multiple of 8 up to 1048576", *alignment),
                  file.find("general.alignment")->offset);
   file.alignment_ = *alignment;
 
@@ -211,7 +239,8 @@ Result<GgufFile> GgufFile::parse(std::span<const uint8_t> bytes, const std::stri
     const uint32_t dimensions = p.in.read<uint32_t>();
     if (!p.in.ok()) return p.truncated(what);
     if (dimensions == 0 || dimensions > limits.dimensions)
-      return p.bad("SPAN-GGUF-TENSOR", fmt::format("{} has {} dimensions, expected 1 to {}", what, dimensions, limits.dimensions),
+      return p.bad("SPAN-GGUF-TENSOR",
+                   fmt::format("{} has {} dimensions, expected 1 to {}", what, dimensions, limits.dimensions),
                    t.entry);
     for (uint32_t d = 0; d < dimensions; ++d) t.shape.push_back(p.in.read<uint64_t>());
     t.type = p.in.read<uint32_t>();
@@ -229,26 +258,36 @@ Result<GgufFile> GgufFile::parse(std::span<const uint8_t> bytes, const std::stri
     const std::string what = fmt::format("tensor \"{}\"", printable(t.name));
     const std::optional<uint64_t> n = elements(t.shape);
     if (!n || *n > (uint64_t(1) << 60))
-      return p.bad("SPAN-GGUF-TENSOR", fmt::format("{} has shape {}, whose product does not fit", what, shape_text(t.shape)), t.entry);
-    if (*n == 0) return p.bad("SPAN-GGUF-TENSOR", fmt::format("{} has shape {}: no elements", what, shape_text(t.shape)), t.entry);
+      return p.bad("SPAN-GGUF-TENSOR",
+                   fmt::format("{} has shape {}, whose product does not fit", what, shape_text(t.shape)),
+                   t.entry);
+    if (*n == 0)
+      return p.bad("SPAN-GGUF-TENSOR", fmt::format("{} has shape {}: no elements", what, shape_text(t.shape)),
+                   t.entry);
     if (t.data % file.alignment_ != 0)
-      return p.bad("SPAN-GGUF-TENSOR", fmt::format("{} begins at offset {}, not a multiple of {}", what, t.data, file.alignment_),
+      return p.bad("SPAN-GGUF-TENSOR",
+                   fmt::format("{} begins at offset {}, not a multiple of {}", what, t.data, file.alignment_),
                    t.entry);
     const uint64_t available = begin <= bytes.size() ? bytes.size() - begin : 0;
     if (t.data > available)
-      return p.bad("SPAN-GGUF-TENSOR", fmt::format("{} begins at offset {} of the data, which has {} bytes", what, t.data, available),
-                   t.entry);
+      return p.bad(
+          "SPAN-GGUF-TENSOR",
+          fmt::format("{} begins at offset {} of the data, which has {} bytes", what, t.data, available),
+          t.entry);
     if (const TypeRow* row = type_row(t.type)) {
       if (t.shape[0] % row->elements != 0)
-        return p.bad("SPAN-GGUF-TENSOR", fmt::format("{} ({}) has rows of {} elements, expected a multiple of {}", what, row->name,
-                                                     t.shape[0], row->elements),
+        return p.bad("SPAN-GGUF-TENSOR",
+                     fmt::format("{} ({}) has rows of {} elements, expected a multiple of {}", what,
+                                 row->name, t.shape[0], row->elements),
                      t.entry);
       t.bytes = *n / row->elements * row->bytes;
       if (t.bytes > available - t.data)
-        return make_error(ErrorCode::truncated, "SPAN-TRUNCATED",
-                          fmt::format("{} ({} {}) needs {} bytes at byte {}, {} remain; the file has {} bytes", what, row->name,
-                                      shape_text(t.shape), t.bytes, begin + t.data, available - t.data, bytes.size()),
-                          where, t.entry);
+        return make_error(
+            ErrorCode::truncated, "SPAN-TRUNCATED",
+            fmt::format("{} ({} {}) needs {} bytes at byte {}, {} remain; the file has {} bytes", what,
+                        row->name, shape_text(t.shape), t.bytes, begin + t.data, available - t.data,
+                        bytes.size()),
+            where, t.entry);
     }
     t.data += begin;
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The GGUF container (versions 2 and 3, little-endian): metadata and tensor directory as views into the file's bytes.
-// A pure function of bytes, safe on hostile input: every count is compared with the bytes that remain before anything is
-// allocated. Not for: what the keys mean (family.h) or what the weights hold (weights.h). Any thread.
+// The GGUF container (versions 2 and 3, little-endian): metadata and tensor directory as views into the
+// file's bytes. A pure function of bytes, safe on hostile input: every count is compared with the bytes that
+// remain before anything is allocated. Not for: what the keys mean (family.h) or what the weights hold
+// (weights.h). Any thread.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -15,9 +16,7 @@
 
 namespace spanscope {
 
-enum class GgufType : uint32_t {
-  u8 = 0, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64
-};
+enum class GgufType : uint32_t { u8 = 0, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
 const char* gguf_type_name(GgufType type);
 
 struct GgufValue {
@@ -46,10 +45,11 @@ struct GgufLimits {
 
 class GgufFile {
  public:
-  // `where` names the file in errors. check_tensors: tensor data must lie inside the file (off for vocabulary-only use).
-  // Errors: SPAN-GGUF-MAGIC, SPAN-GGUF-VERSION, SPAN-TRUNCATED, SPAN-GGUF-KEY, SPAN-GGUF-TENSOR, SPAN-LIMIT.
-  static Result<GgufFile> parse(std::span<const uint8_t> bytes, const std::string& where, bool check_tensors = true,
-                                GgufLimits limits = {});
+  // `where` names the file in errors. check_tensors: tensor data must lie inside the file (off for
+  // vocabulary-only use). Errors: SPAN-GGUF-MAGIC, SPAN-GGUF-VERSION, SPAN-TRUNCATED, SPAN-GGUF-KEY,
+  // SPAN-GGUF-TENSOR, SPAN-LIMIT.
+  static Result<GgufFile> parse(std::span<const uint8_t> bytes, const std::string& where,
+                                bool check_tensors = true, GgufLimits limits = {});
 
   uint32_t version() const { return version_; }
   uint64_t alignment() const { return alignment_; }
@@ -60,8 +60,8 @@ class GgufFile {
   std::span<const uint8_t> bytes() const { return bytes_; }
 
   const GgufValue* find(std::string_view key) const;
-  // Typed reads. A key that is there with another type is an error (SPAN-GGUF-KEY: key, expected, found, offset); a key
-  // that is not there gives `fallback`, or an error when there is none.
+  // Typed reads. A key that is there with another type is an error (SPAN-GGUF-KEY: key, expected, found,
+  // offset); a key that is not there gives `fallback`, or an error when there is none.
   Result<uint64_t> unsigned_value(std::string_view key, std::optional<uint64_t> fallback = {}) const;
   Result<double> number(std::string_view key, std::optional<double> fallback = {}) const;
   Result<bool> boolean(std::string_view key, bool fallback) const;

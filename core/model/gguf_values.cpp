@@ -19,11 +19,20 @@ T load(std::span<const uint8_t> bytes, uint64_t offset) {
 
 uint32_t integer_bytes(GgufType type) {
   switch (type) {
-    case GgufType::u8: case GgufType::i8: return 1;
-    case GgufType::u16: case GgufType::i16: return 2;
-    case GgufType::u32: case GgufType::i32: return 4;
-    case GgufType::u64: case GgufType::i64: return 8;
-    default: return 0;
+    case GgufType::u8:
+    case GgufType::i8:
+      return 1;
+    case GgufType::u16:
+    case GgufType::i16:
+      return 2;
+    case GgufType::u32:
+    case GgufType::i32:
+      return 4;
+    case GgufType::u64:
+    case GgufType::i64:
+      return 8;
+    default:
+      return 0;
   }
 }
 
@@ -47,29 +56,40 @@ const GgufValue* GgufFile::find(std::string_view key) const {
 
 Error GgufFile::key_error(std::string_view key, const std::string& expected, const GgufValue* found) const {
   if (!found)
-    return make_error(ErrorCode::not_found, "SPAN-GGUF-KEY", fmt::format("metadata key \"{}\" ({}) is missing", key, expected), where_);
-  const std::string type = found->type == GgufType::array ? fmt::format("array of {}", gguf_type_name(found->element))
-                                                          : gguf_type_name(found->type);
+    return make_error(ErrorCode::not_found, "SPAN-GGUF-KEY",
+                      fmt::format("metadata key \"{}\" ({}) is missing", key, expected), where_);
+  const std::string type = found->type == GgufType::array
+                               ? fmt::format("array of {}", gguf_type_name(found->element))
+                               : gguf_type_name(found->type);
   return make_error(ErrorCode::corrupt, "SPAN-GGUF-KEY",
-                    fmt::format("metadata key \"{}\": expected {}, found {}", key, expected, type), where_, found->offset);
+                    fmt::format("metadata key \"{}\": expected {}, found {}", key, expected, type), where_,
+                    found->offset);
 }
 
 // Nothing for u64 values that do not fit and for types that are no integers.
 std::optional<int64_t> GgufFile::integer_at(GgufType type, uint64_t offset) const {
   switch (type) {
-    case GgufType::u8: return load<uint8_t>(bytes_, offset);
-    case GgufType::i8: return load<int8_t>(bytes_, offset);
-    case GgufType::u16: return load<uint16_t>(bytes_, offset);
-    case GgufType::i16: return load<int16_t>(bytes_, offset);
-    case GgufType::u32: return load<uint32_t>(bytes_, offset);
-    case GgufType::i32: return load<int32_t>(bytes_, offset);
-    case GgufType::i64: return load<int64_t>(bytes_, offset);
+    case GgufType::u8:
+      return load<uint8_t>(bytes_, offset);
+    case GgufType::i8:
+      return load<int8_t>(bytes_, offset);
+    case GgufType::u16:
+      return load<uint16_t>(bytes_, offset);
+    case GgufType::i16:
+      return load<int16_t>(bytes_, offset);
+    case GgufType::u32:
+      return load<uint32_t>(bytes_, offset);
+    case GgufType::i32:
+      return load<int32_t>(bytes_, offset);
+    case GgufType::i64:
+      return load<int64_t>(bytes_, offset);
     case GgufType::u64: {
       const uint64_t value = load<uint64_t>(bytes_, offset);
       if (value > uint64_t(INT64_MAX)) return {};
       return int64_t(value);
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -87,13 +107,17 @@ Result<double> GgufFile::number(std::string_view key, std::optional<double> fall
   if (!v && fallback) return *fallback;
   if (!v) return key_error(key, "a number", v);
   double value;
-  if (v->type == GgufType::f32) value = load<float>(bytes_, v->offset);
-  else if (v->type == GgufType::f64) value = load<double>(bytes_, v->offset);
-  else if (auto whole = integer_at(v->type, v->offset)) value = double(*whole);
-  else return key_error(key, "a number", v);
+  if (v->type == GgufType::f32)
+    value = load<float>(bytes_, v->offset);
+  else if (v->type == GgufType::f64)
+    value = load<double>(bytes_, v->offset);
+  else if (auto whole = integer_at(v->type, v->offset))
+    value = double(*whole);
+  else
+    return key_error(key, "a number", v);
   if (!std::isfinite(value))
-    return make_error(ErrorCode::corrupt, "SPAN-GGUF-KEY", fmt::format("metadata key \"{}\" is not a finite number", key), where_,
-                      v->offset);
+    return make_error(ErrorCode::corrupt, "SPAN-GGUF-KEY",
+                      fmt::format("metadata key \"{}\" is not a finite number", key), where_, v->offset);
   return value;
 }
 
@@ -108,14 +132,16 @@ Result<std::string> GgufFile::text(std::string_view key, std::optional<std::stri
   const GgufValue* v = find(key);
   if (!v && fallback) return *fallback;
   if (!v || v->type != GgufType::string) return key_error(key, "string", v);
-  return std::string(reinterpret_cast<const char*>(bytes_.data()) + v->offset + 8, load<uint64_t>(bytes_, v->offset));
+  return std::string(reinterpret_cast<const char*>(bytes_.data()) + v->offset + 8,
+                     load<uint64_t>(bytes_, v->offset));
 }
 
 Result<std::vector<std::string>> GgufFile::texts(std::string_view key) const {
   std::vector<std::string> out;
   const GgufValue* v = find(key);
   if (!v) return out;
-  if (v->type != GgufType::array || v->element != GgufType::string) return key_error(key, "array of string", v);
+  if (v->type != GgufType::array || v->element != GgufType::string)
+    return key_error(key, "array of string", v);
   out.reserve(v->count);
   uint64_t at = v->offset;
   for (uint64_t i = 0; i < v->count; ++i) {

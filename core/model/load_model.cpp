@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// From a GGUF file to a Model: recipe from the keys, tensors bound to their roles by the family's table, each shape checked
-// against the recipe. Every tensor of the file must have a role: one that nothing reads would silently change the result.
+// From a GGUF file to a Model: recipe from the keys, tensors bound to their roles by the family's table, each
+// shape checked against the recipe. Every tensor of the file must have a role: one that nothing reads would
+// silently change the result.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,13 +23,20 @@ constexpr const char* kSupportedTypes = "F32, F16, BF16, Q8_0, Q4_0, Q4_1";
 
 std::optional<TensorType> tensor_type(uint32_t number) {
   switch (number) {
-    case 0: return TensorType::f32;
-    case 1: return TensorType::f16;
-    case 2: return TensorType::q4_0;
-    case 3: return TensorType::q4_1;
-    case 8: return TensorType::q8_0;
-    case 30: return TensorType::bf16;
-    default: return {};
+    case 0:
+      return TensorType::f32;
+    case 1:
+      return TensorType::f16;
+    case 2:
+      return TensorType::q4_0;
+    case 3:
+      return TensorType::q4_1;
+    case 8:
+      return TensorType::q8_0;
+    case 30:
+      return TensorType::bf16;
+    default:
+      return {};
   }
 }
 
@@ -39,7 +47,8 @@ std::string replace_index(std::string name, const char* mark, uint32_t index) {
 
 class Binder {
  public:
-  Binder(const GgufFile& file, Model& model, const Family& family) : file_(file), model_(model), family_(family) {}
+  Binder(const GgufFile& file, Model& model, const Family& family)
+      : file_(file), model_(model), family_(family) {}
 
   Status bind_all() {
     model_.layers.resize(model_.recipe.layers);
@@ -62,8 +71,8 @@ class Binder {
       for (const GgufTensor& t : file_.tensors())
         if (!bound_.count(t.entry))
           return make_error(ErrorCode::unsupported, "SPAN-UNSUPPORTED-TENSOR",
-                            fmt::format("tensor \"{}\" has no place in architecture {} as it is run here", printable(t.name),
-                                        family_.name),
+                            fmt::format("tensor \"{}\" has no place in architecture {} as it is run here",
+                                        printable(t.name), family_.name),
                             file_.where(), t.entry);
     return {};
   }
@@ -81,7 +90,8 @@ class Binder {
  private:
   bool stacked(uint32_t layer) const {
     for (const TensorRule& rule : family_.tensors)
-      if (rule.presence == Presence::moe_single && file_.tensor(replace_index(replace_index(rule.name, "{l}", layer), "{e}", 0)))
+      if (rule.presence == Presence::moe_single &&
+          file_.tensor(replace_index(replace_index(rule.name, "{l}", layer), "{e}", 0)))
         return false;
     return true;
   }
@@ -92,14 +102,15 @@ class Binder {
     if (!t) {
       if (rule.presence == Presence::optional_model) return {};
       return make_error(ErrorCode::not_found, "SPAN-GGUF-TENSOR",
-                        fmt::format("tensor \"{}\" is missing ({} layers, {} experts)", name, model_.recipe.layers,
-                                    model_.recipe.experts),
+                        fmt::format("tensor \"{}\" is missing ({} layers, {} experts)", name,
+                                    model_.recipe.layers, model_.recipe.experts),
                         file_.where());
     }
     const std::optional<TensorType> type = tensor_type(t->type);
     if (!type)
       return make_error(ErrorCode::unsupported, "SPAN-UNSUPPORTED-TYPE",
-                        fmt::format("tensor \"{}\" has type {}; supported are {}", name, ggml_type_name(t->type), kSupportedTypes),
+                        fmt::format("tensor \"{}\" has type {}; supported are {}", name,
+                                    ggml_type_name(t->type), kSupportedTypes),
                         file_.where(), t->entry);
     const bool stack = rule.presence == Presence::moe_stacked;
     std::vector<uint64_t> expected{extent_of(rule.cols, model_.recipe)};
@@ -109,8 +120,8 @@ class Binder {
     while (found.size() > expected.size() && found.back() == 1) found.pop_back();
     if (found != expected)
       return make_error(ErrorCode::corrupt, "SPAN-GGUF-TENSOR",
-                        fmt::format("tensor \"{}\": expected shape [{}], found [{}]", name, fmt::join(expected, " x "),
-                                    fmt::join(t->shape, " x ")),
+                        fmt::format("tensor \"{}\": expected shape [{}], found [{}]", name,
+                                    fmt::join(expected, " x "), fmt::join(t->shape, " x ")),
                         file_.where(), t->entry);
     bound_.insert({t->entry, true});
     bytes_of_type_[tensor_type_name(*type)] += t->bytes;
@@ -130,7 +141,7 @@ class Binder {
     return out;
   }
 
-  void place_stack(WeightMatrix w, LayerWeights& layer, WeightMatrix ExpertWeights::* member) {
+  void place_stack(WeightMatrix w, LayerWeights& layer, WeightMatrix ExpertWeights::*member) {
     layer.experts.resize(model_.recipe.experts);
     const uint64_t bytes = row_bytes(w.type, w.cols) * w.rows;
     for (ExpertWeights& expert : layer.experts) {
@@ -138,7 +149,8 @@ class Binder {
       w.data += bytes;
     }
   }
-  void place_single(const WeightMatrix& w, LayerWeights& layer, uint32_t e, WeightMatrix ExpertWeights::* member) {
+  void place_single(const WeightMatrix& w, LayerWeights& layer, uint32_t e,
+                    WeightMatrix ExpertWeights::*member) {
     layer.experts.resize(model_.recipe.experts);
     layer.experts[e].*member = w;
   }
@@ -146,30 +158,68 @@ class Binder {
   void place(TensorRole role, const WeightMatrix& w, uint32_t l, uint32_t e) {
     LayerWeights& layer = model_.layers[l];
     switch (role) {
-      case TensorRole::embedding: model_.embedding = w; break;
-      case TensorRole::output: model_.output = w; break;
-      case TensorRole::output_norm: model_.output_norm = vector_of(w); break;
+      case TensorRole::embedding:
+        model_.embedding = w;
+        break;
+      case TensorRole::output:
+        model_.output = w;
+        break;
+      case TensorRole::output_norm:
+        model_.output_norm = vector_of(w);
+        break;
       case TensorRole::rotary_factors: {
         const std::vector<float> factors = vector_of(w);
         for (size_t i = 0; i < factors.size(); ++i) model_.recipe.inverse_frequency[i] /= factors[i];
         break;
       }
-      case TensorRole::attention_norm: layer.attention_norm = vector_of(w); break;
-      case TensorRole::feed_forward_norm: layer.feed_forward_norm = vector_of(w); break;
-      case TensorRole::q: layer.q = w; break;
-      case TensorRole::k: layer.k = w; break;
-      case TensorRole::v: layer.v = w; break;
-      case TensorRole::o: layer.o = w; break;
-      case TensorRole::gate: layer.gate = w; break;
-      case TensorRole::up: layer.up = w; break;
-      case TensorRole::down: layer.down = w; break;
-      case TensorRole::router: layer.router = w; break;
-      case TensorRole::stacked_gate: place_stack(w, layer, &ExpertWeights::gate); break;
-      case TensorRole::stacked_up: place_stack(w, layer, &ExpertWeights::up); break;
-      case TensorRole::stacked_down: place_stack(w, layer, &ExpertWeights::down); break;
-      case TensorRole::expert_gate: place_single(w, layer, e, &ExpertWeights::gate); break;
-      case TensorRole::expert_up: place_single(w, layer, e, &ExpertWeights::up); break;
-      case TensorRole::expert_down: place_single(w, layer, e, &ExpertWeights::down); break;
+      case TensorRole::attention_norm:
+        layer.attention_norm = vector_of(w);
+        break;
+      case TensorRole::feed_forward_norm:
+        layer.feed_forward_norm = vector_of(w);
+        break;
+      case TensorRole::q:
+        layer.q = w;
+        break;
+      case TensorRole::k:
+        layer.k = w;
+        break;
+      case TensorRole::v:
+        layer.v = w;
+        break;
+      case TensorRole::o:
+        layer.o = w;
+        break;
+      case TensorRole::gate:
+        layer.gate = w;
+        break;
+      case TensorRole::up:
+        layer.up = w;
+        break;
+      case TensorRole::down:
+        layer.down = w;
+        break;
+      case TensorRole::router:
+        layer.router = w;
+        break;
+      case TensorRole::stacked_gate:
+        place_stack(w, layer, &ExpertWeights::gate);
+        break;
+      case TensorRole::stacked_up:
+        place_stack(w, layer, &ExpertWeights::up);
+        break;
+      case TensorRole::stacked_down:
+        place_stack(w, layer, &ExpertWeights::down);
+        break;
+      case TensorRole::expert_gate:
+        place_single(w, layer, e, &ExpertWeights::gate);
+        break;
+      case TensorRole::expert_up:
+        place_single(w, layer, e, &ExpertWeights::up);
+        break;
+      case TensorRole::expert_down:
+        place_single(w, layer, e, &ExpertWeights::down);
+        break;
     }
   }
 
@@ -181,7 +231,8 @@ class Binder {
 };
 
 // What both loaders read: identity, vocabulary, template.
-Result<std::shared_ptr<Model>> begin_model(const std::string& path, const GgufFile& file, std::shared_ptr<const MappedFile> mapped) {
+Result<std::shared_ptr<Model>> begin_model(const std::string& path, const GgufFile& file,
+                                           std::shared_ptr<const MappedFile> mapped) {
   auto model = std::make_shared<Model>();
   model->path = path;
   model->file_bytes = file.bytes().size();
@@ -193,7 +244,8 @@ Result<std::shared_ptr<Model>> begin_model(const std::string& path, const GgufFi
   model->chat_template = std::move(*chat_template);
   model->files.push_back(std::move(mapped));
 
-  // Metadata block and tensor directory, then the file's size: names the file without a pass over the weights.
+  // Metadata block and tensor directory, then the file's size: names the file without a pass over the
+  // weights.
   std::vector<uint8_t> identity(file.bytes().begin(), file.bytes().begin() + ptrdiff_t(file.header_bytes()));
   for (int i = 0; i < 8; ++i) identity.push_back(uint8_t(model->file_bytes >> (8 * i)));
   model->digest = sha256_hex(identity);
@@ -208,8 +260,10 @@ Status check_shards(const GgufFile& file) {
   auto shards = file.unsigned_value("split.count", 1);
   if (!shards) return std::move(shards).error();
   if (*shards > 1)
-    return make_error(ErrorCode::unsupported, "SPAN-UNSUPPORTED",
-                      fmt::format("the model is split into {} files, only models in one file are read", *shards), file.where());
+    return make_error(
+        ErrorCode::unsupported, "SPAN-UNSUPPORTED",
+        fmt::format("the model is split into {} files, only models in one file are read", *shards),
+        file.where());
   return {};
 }
 
@@ -223,7 +277,8 @@ Result<std::shared_ptr<const Model>> load_model_impl(const std::string& path) {
   const Family* family = find_family(*architecture);
   if (!family)
     return make_error(ErrorCode::unsupported, "SPAN-UNSUPPORTED-ARCH",
-                      fmt::format("architecture \"{}\" is not supported; supported are: {}", printable(*architecture), family_names()),
+                      fmt::format("architecture \"{}\" is not supported; supported are: {}",
+                                  printable(*architecture), family_names()),
                       path);
   SPANSCOPE_TRY(check_shards(*file));
   auto model = begin_model(path, *file, *mapped);
@@ -242,14 +297,16 @@ Result<std::shared_ptr<const Model>> load_model_impl(const std::string& path) {
     const GgufTensor* t = file->tensor(rule.name);
     if (!t || t->shape.size() < 2 || t->shape[1] > INT32_MAX)
       return make_error(ErrorCode::corrupt, "SPAN-GGUF-TENSOR",
-                        t ? fmt::format("tensor \"{}\": expected [width x vocabulary], found [{}]", rule.name, fmt::join(t->shape, " x "))
+                        t ? fmt::format("tensor \"{}\": expected [width x vocabulary], found [{}]", rule.name,
+                                        fmt::join(t->shape, " x "))
                           : fmt::format("tensor \"{}\" is missing", rule.name),
                         path, t ? std::optional<uint64_t>(t->entry) : std::nullopt);
     r.vocab = uint32_t(t->shape[1]);
   }
   if ((*model)->vocabulary.tokens.size() > r.vocab)
     return make_error(ErrorCode::corrupt, "SPAN-MODEL",
-                      fmt::format("{} tokens in the vocabulary, but embeddings for {}", (*model)->vocabulary.tokens.size(), r.vocab),
+                      fmt::format("{} tokens in the vocabulary, but embeddings for {}",
+                                  (*model)->vocabulary.tokens.size(), r.vocab),
                       path);
   Binder binder(*file, **model, *family);
   SPANSCOPE_TRY(binder.bind_all());
@@ -272,7 +329,8 @@ Result<std::shared_ptr<const Model>> load_vocabulary_impl(const std::string& pat
   auto model = begin_model(path, *file, *mapped);
   if (!model) return std::move(model).error();
   if ((*model)->vocabulary.tokens.empty())
-    return make_error(ErrorCode::not_found, "SPAN-GGUF-KEY", "metadata key \"tokenizer.ggml.tokens\" is missing: no vocabulary", path);
+    return make_error(ErrorCode::not_found, "SPAN-GGUF-KEY",
+                      "metadata key \"tokenizer.ggml.tokens\" is missing: no vocabulary", path);
   Recipe& r = (*model)->recipe;
   auto architecture = file->text("general.architecture", std::string());
   if (!architecture) return std::move(architecture).error();
@@ -292,13 +350,18 @@ Result<std::shared_ptr<const Model>> guarded(const std::string& path, F load) {
   try {
     return load(path);
   } catch (const std::bad_alloc&) {
-    return make_error(ErrorCode::memory, "SPAN-MEMORY", "not enough memory to read the model's directory", path);
+    return make_error(ErrorCode::memory, "SPAN-MEMORY", "not enough memory to read the model's directory",
+                      path);
   }
 }
 
 }  // namespace
 
-Result<std::shared_ptr<const Model>> load_model(const std::string& path) { return guarded(path, load_model_impl); }
-Result<std::shared_ptr<const Model>> load_vocabulary(const std::string& path) { return guarded(path, load_vocabulary_impl); }
+Result<std::shared_ptr<const Model>> load_model(const std::string& path) {
+  return guarded(path, load_model_impl);
+}
+Result<std::shared_ptr<const Model>> load_vocabulary(const std::string& path) {
+  return guarded(path, load_vocabulary_impl);
+}
 
 }  // namespace spanscope

@@ -8,8 +8,8 @@ namespace {
 
 Error key_error(const GgufFile& file, const char* key, const std::string& message) {
   const GgufValue* v = file.find(key);
-  return make_error(ErrorCode::corrupt, "SPAN-GGUF-KEY", fmt::format("metadata key \"{}\": {}", key, message), file.where(),
-                    v ? std::optional<uint64_t>(v->offset) : std::nullopt);
+  return make_error(ErrorCode::corrupt, "SPAN-GGUF-KEY", fmt::format("metadata key \"{}\": {}", key, message),
+                    file.where(), v ? std::optional<uint64_t>(v->offset) : std::nullopt);
 }
 
 }  // namespace
@@ -35,18 +35,20 @@ Result<Vocabulary> vocabulary_from_gguf(const GgufFile& file) {
   out.kinds.assign(out.tokens.size(), TokenKind::normal);
   if (!kinds->empty()) {
     if (kinds->size() != out.tokens.size())
-      return key_error(file, "tokenizer.ggml.token_type",
-                       fmt::format("expected {} values (one per token), found {}", out.tokens.size(), kinds->size()));
+      return key_error(
+          file, "tokenizer.ggml.token_type",
+          fmt::format("expected {} values (one per token), found {}", out.tokens.size(), kinds->size()));
     for (size_t i = 0; i < kinds->size(); ++i) {
       if ((*kinds)[i] < 1 || (*kinds)[i] > 6)
-        return key_error(file, "tokenizer.ggml.token_type", fmt::format("token {} has type {}, expected 1 to 6", i, (*kinds)[i]));
+        return key_error(file, "tokenizer.ggml.token_type",
+                         fmt::format("token {} has type {}, expected 1 to 6", i, (*kinds)[i]));
       out.kinds[i] = TokenKind((*kinds)[i]);
     }
   }
 
   struct IdKey {
     const char* key;
-    int32_t Vocabulary::* id;
+    int32_t Vocabulary::*id;
   };
   static constexpr IdKey kIds[] = {{"tokenizer.ggml.bos_token_id", &Vocabulary::bos},
                                    {"tokenizer.ggml.eos_token_id", &Vocabulary::eos},
@@ -58,7 +60,9 @@ Result<Vocabulary> vocabulary_from_gguf(const GgufFile& file) {
     auto id = file.unsigned_value(k.key);
     if (!id) return std::move(id).error();
     if (*id >= out.tokens.size())
-      return key_error(file, k.key, fmt::format("expected an id below {} (the number of tokens), found {}", out.tokens.size(), *id));
+      return key_error(
+          file, k.key,
+          fmt::format("expected an id below {} (the number of tokens), found {}", out.tokens.size(), *id));
     out.*k.id = int32_t(*id);
   }
   auto add_bos = file.boolean("tokenizer.ggml.add_bos_token", false);

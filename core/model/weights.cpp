@@ -30,12 +30,18 @@ uint16_t load16(const uint8_t* p) {
 
 const char* tensor_type_name(TensorType type) {
   switch (type) {
-    case TensorType::f32: return "F32";
-    case TensorType::f16: return "F16";
-    case TensorType::bf16: return "BF16";
-    case TensorType::q8_0: return "Q8_0";
-    case TensorType::q4_0: return "Q4_0";
-    case TensorType::q4_1: return "Q4_1";
+    case TensorType::f32:
+      return "F32";
+    case TensorType::f16:
+      return "F16";
+    case TensorType::bf16:
+      return "BF16";
+    case TensorType::q8_0:
+      return "Q8_0";
+    case TensorType::q4_0:
+      return "Q4_0";
+    case TensorType::q4_1:
+      return "Q4_1";
   }
   return "?";
 }
@@ -46,11 +52,17 @@ uint32_t block_elements(TensorType type) {
 
 uint32_t block_bytes(TensorType type) {
   switch (type) {
-    case TensorType::f32: return 4;
-    case TensorType::f16: case TensorType::bf16: return 2;
-    case TensorType::q8_0: return 34;
-    case TensorType::q4_0: return 18;
-    case TensorType::q4_1: return 20;
+    case TensorType::f32:
+      return 4;
+    case TensorType::f16:
+    case TensorType::bf16:
+      return 2;
+    case TensorType::q8_0:
+      return 34;
+    case TensorType::q4_0:
+      return 18;
+    case TensorType::q4_1:
+      return 20;
   }
   return 0;
 }
@@ -61,7 +73,9 @@ void dequantise_row(const WeightMatrix& w, uint64_t r, float* out) {
   const uint8_t* in = w.row(r);
   const uint32_t blocks = w.cols / block_elements(w.type);
   switch (w.type) {
-    case TensorType::f32: std::memcpy(out, in, size_t(w.cols) * sizeof(float)); return;
+    case TensorType::f32:
+      std::memcpy(out, in, size_t(w.cols) * sizeof(float));
+      return;
     case TensorType::f16:
       for (uint32_t i = 0; i < w.cols; ++i) out[i] = f16_to_f32(load16(in + 2 * size_t(i)));
       return;

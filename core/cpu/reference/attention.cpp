@@ -7,17 +7,20 @@
 namespace spanscope::reference {
 namespace {
 
-// Masks go by absolute position: key j is visible to row i when pos(j) <= pos(i), and pos(i) - pos(j) < window.
-// Positions ascend with slots, so the visible keys are one run.
+// Masks go by absolute position: key j is visible to row i when pos(j) <= pos(i), and pos(i) - pos(j) <
+// window. Positions ascend with slots, so the visible keys are one run.
 VisibleRange visible_slots(std::span<const TokenPos> positions, Slot slot, uint32_t window) {
   VisibleRange range{0, slot + 1};
   if (window && positions[slot] >= window)
-    range.first = Slot(std::upper_bound(positions.begin(), positions.begin() + slot, positions[slot] - window) - positions.begin());
+    range.first =
+        Slot(std::upper_bound(positions.begin(), positions.begin() + slot, positions[slot] - window) -
+             positions.begin());
   return range;
 }
 
 // Sums the exponentials of each leaf's visible keys, and of the keys between leaves, in double.
-void leaf_masses(const RecordPlan& plan, const VisibleRange& visible, const float* exponentials, double total, double* mass) {
+void leaf_masses(const RecordPlan& plan, const VisibleRange& visible, const float* exponentials, double total,
+                 double* mass) {
   double unattributed = 0;
   Slot at = visible.first;
   const size_t leaves = plan.leaves.size();
@@ -36,11 +39,12 @@ void leaf_masses(const RecordPlan& plan, const VisibleRange& visible, const floa
 
 // One row of one head. The planned instantiation adds leaf_masses and changes nothing else.
 template <bool kPlanned>
-void attend_row(const AttentionInput& in, const RecordPlan* plan, const VisibleRange& visible, uint32_t row, uint32_t head,
-                ThreadScratch& scratch, double* mass, float* out) {
+void attend_row(const AttentionInput& in, const RecordPlan* plan, const VisibleRange& visible, uint32_t row,
+                uint32_t head, ThreadScratch& scratch, double* mass, float* out) {
   const Recipe& r = in.recipe;
   float* weights = scratch.row.data();
-  const uint32_t dim = r.head_dim, kv_head = head / (r.query_heads / r.kv_heads), count = visible.end - visible.first;
+  const uint32_t dim = r.head_dim, kv_head = head / (r.query_heads / r.kv_heads),
+                 count = visible.end - visible.first;
   const float* q = in.q + (size_t(row) * r.query_heads + head) * dim;
   kernels().scores(q, in.cache.key(in.layer, kv_head, visible.first), count, dim, r.attention_scale, weights);
   if (r.score_cap != 0)
@@ -70,15 +74,18 @@ bool attention(ThreadPool& pool, const AttentionInput& in, const RecordPlan* pla
     s.sum.resize(dim);
   }
   std::vector<VisibleRange> visible(in.rows);
-  for (uint32_t i = 0; i < in.rows; ++i) visible[i] = visible_slots(in.positions, in.first_slot + i, in.recipe.window[in.layer]);
+  for (uint32_t i = 0; i < in.rows; ++i)
+    visible[i] = visible_slots(in.positions, in.first_slot + i, in.recipe.window[in.layer]);
   for (uint32_t first = 0; first < in.rows; first += tile) {
     if (in.stop.stop_requested()) return false;
     const uint32_t rows = std::min(tile, in.rows - first);
     pool.parallel_for(size_t(rows) * heads, [&](size_t item, unsigned thread) {
       const uint32_t i = uint32_t(item / heads), row = first + i, head = uint32_t(item % heads);
       float* to = out + (size_t(row) * heads + head) * dim;
-      if (fold) attend_row<true>(in, plan, visible[row], row, head, scratch[thread], fold->mass(i, head), to);
-      else attend_row<false>(in, nullptr, visible[row], row, head, scratch[thread], nullptr, to);
+      if (fold)
+        attend_row<true>(in, plan, visible[row], row, head, scratch[thread], fold->mass(i, head), to);
+      else
+        attend_row<false>(in, nullptr, visible[row], row, head, scratch[thread], nullptr, to);
     });
     if (fold) fold->fold(first, rows, in.positions.data() + in.first_slot + first, visible.data() + first);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Attention of one layer, row by row and head by head: the scores of one row over its visible keys are the largest buffer,
-// never rows x keys. With a MassFold the row's weights are also summed per leaf before they are forgotten. Engine thread.
+// Attention of one layer, row by row and head by head: the scores of one row over its visible keys are the
+// largest buffer, never rows x keys. With a MassFold the row's weights are also summed per leaf before they
+// are forgotten. Engine thread.
 #pragma once
 #include <stop_token>
 #include <vector>
@@ -17,9 +18,9 @@ struct AttentionInput {
   const Recipe& recipe;
   uint32_t layer = 0;
   uint32_t rows = 0;
-  const float* q = nullptr;  // [rows][query heads][dim], rotated
-  ReferenceCache& cache;     // keys and values of this pass are already in place
-  Slot first_slot = 0;       // slot of row 0
+  const float* q = nullptr;             // [rows][query heads][dim], rotated
+  ReferenceCache& cache;                // keys and values of this pass are already in place
+  Slot first_slot = 0;                  // slot of row 0
   std::span<const TokenPos> positions;  // [first_slot + rows] of every slot, those of this pass included
   std::stop_token stop;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The reference backend: walks the recipe layer by layer with float32 activations. It is the yardstick for the other
-// backends, so it shares no kernel with them and prefers plain code to speed.
+// The reference backend: walks the recipe layer by layer with float32 activations. It is the yardstick for
+// the other backends, so it shares no kernel with them and prefers plain code to speed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,12 +23,14 @@ constexpr uint32_t kPassRows = 512;  // rows of activations held at once when no
 
 float activate(Activation kind, float x) {
   switch (kind) {
-    case Activation::silu: return x / (1.0f + std::exp(-x));
+    case Activation::silu:
+      return x / (1.0f + std::exp(-x));
     case Activation::gelu_tanh: {
       constexpr float kRoot = 0.7978845608028654f;  // sqrt(2 / pi)
       return 0.5f * x * (1.0f + std::tanh(kRoot * (x + 0.044715f * x * x * x)));
     }
-    case Activation::gelu_erf: return 0.5f * x * (1.0f + std::erf(x * 0.7071067811865476f));
+    case Activation::gelu_erf:
+      return 0.5f * x * (1.0f + std::erf(x * 0.7071067811865476f));
   }
   return x;
 }
@@ -67,8 +69,9 @@ class ReferenceBackend final : public Backend {
       return result;
     } catch (const std::bad_alloc&) {
       own->truncate(before);
-      return make_error(ErrorCode::memory, "SPAN-MEMORY",
-                        fmt::format("not enough memory for {} rows behind {} slots", batch.ids.size(), before));
+      return make_error(
+          ErrorCode::memory, "SPAN-MEMORY",
+          fmt::format("not enough memory for {} rows behind {} slots", batch.ids.size(), before));
     }
   }
 
@@ -113,7 +116,8 @@ class ReferenceBackend final : public Backend {
     std::optional<MassFold> fold;
     if (pass.options.plan) fold.emplace(*pass.options.plan, recipe_, rows, pool_);
 
-    const size_t query_width = size_t(recipe_.query_heads) * recipe_.head_dim, kv_width = size_t(recipe_.kv_heads) * recipe_.head_dim;
+    const size_t query_width = size_t(recipe_.query_heads) * recipe_.head_dim,
+                 kv_width = size_t(recipe_.kv_heads) * recipe_.head_dim;
     x_.resize(size_t(rows) * width);
     normed_.resize(x_.size());
     delta_.resize(x_.size());
@@ -147,15 +151,19 @@ class ReferenceBackend final : public Backend {
           std::copy_n(v_.data() + from, recipe_.head_dim, pass.cache.value(l, h, first_slot + i));
         }
       if (fold) fold->begin_layer(l);
-      const AttentionInput in{recipe_, l, rows, q_.data(), pass.cache, first_slot, positions, pass.options.stop};
-      if (!attention(pool_, in, pass.options.plan, fold ? &*fold : nullptr, scratch_, mixed_.data())) return cancelled();
+      const AttentionInput in{recipe_,    l,          rows,      q_.data(),
+                              pass.cache, first_slot, positions, pass.options.stop};
+      if (!attention(pool_, in, pass.options.plan, fold ? &*fold : nullptr, scratch_, mixed_.data()))
+        return cancelled();
       matmul(pool_, scratch_, w.o, mixed_.data(), rows, delta_.data());
       add_residual();
 
       normalise(w.feed_forward_norm, rows);
       const bool moe = recipe_.moe_layer[l];
-      if (moe) run_experts(w, rows);
-      else run_feed_forward(w.gate, w.up, w.down, normed_.data(), rows, delta_.data());
+      if (moe)
+        run_experts(w, rows);
+      else
+        run_feed_forward(w.gate, w.up, w.down, normed_.data(), rows, delta_.data());
       add_residual();
       if (moe && pass.options.router_logits) keep_routing(pass, moe_index);
       moe_index += moe;
@@ -177,12 +185,15 @@ class ReferenceBackend final : public Backend {
     return {};
   }
 
-  static Error cancelled() { return make_error(ErrorCode::cancelled, "SPAN-CANCELLED", "the pass was stopped"); }
+  static Error cancelled() {
+    return make_error(ErrorCode::cancelled, "SPAN-CANCELLED", "the pass was stopped");
+  }
 
   // normed_ = norm(x_)
   void normalise(const std::vector<float>& weight, uint32_t rows) {
     for (uint32_t i = 0; i < rows; ++i)
-      rms_norm(x_.data() + size_t(i) * recipe_.hidden, weight, recipe_.norm_eps, normed_.data() + size_t(i) * recipe_.hidden);
+      rms_norm(x_.data() + size_t(i) * recipe_.hidden, weight, recipe_.norm_eps,
+               normed_.data() + size_t(i) * recipe_.hidden);
   }
 
   void add_residual() {
@@ -223,8 +234,8 @@ class ReferenceBackend final : public Backend {
   }
 
   // out = down(act(gate x) * up x), or down(act(up x)).  // x, out [rows][hidden]
-  void run_feed_forward(const WeightMatrix& gate, const WeightMatrix& up, const WeightMatrix& down, const float* x, uint32_t rows,
-                        float* out) {
+  void run_feed_forward(const WeightMatrix& gate, const WeightMatrix& up, const WeightMatrix& down,
+                        const float* x, uint32_t rows, float* out) {
     const size_t width = up.rows;
     up_.resize(rows * width);
     matmul(pool_, scratch_, up, x, rows, up_.data());
@@ -253,8 +264,9 @@ class ReferenceBackend final : public Backend {
     expert_margin_.resize(rows);
     matmul(pool_, scratch_, w.router, normed_.data(), rows, router_.data());
     for (uint32_t i = 0; i < rows; ++i)
-      expert_margin_[i] = route(recipe_, router_.data() + size_t(i) * recipe_.experts, expert_ids_.data() + size_t(i) * used,
-                                expert_weights_.data() + size_t(i) * used);
+      expert_margin_[i] =
+          route(recipe_, router_.data() + size_t(i) * recipe_.experts, expert_ids_.data() + size_t(i) * used,
+                expert_weights_.data() + size_t(i) * used);
     std::fill(delta_.begin(), delta_.end(), 0.0f);
     std::vector<uint32_t> chosen;
     for (uint32_t e = 0; e < recipe_.experts; ++e) {
@@ -266,8 +278,8 @@ class ReferenceBackend final : public Backend {
       expert_out_.resize(gathered_.size());
       for (size_t c = 0; c < chosen.size(); ++c)
         std::copy_n(normed_.data() + size_t(chosen[c] / used) * width, width, gathered_.data() + c * width);
-      run_feed_forward(w.experts[e].gate, w.experts[e].up, w.experts[e].down, gathered_.data(), uint32_t(chosen.size()),
-                       expert_out_.data());
+      run_feed_forward(w.experts[e].gate, w.experts[e].up, w.experts[e].down, gathered_.data(),
+                       uint32_t(chosen.size()), expert_out_.data());
       for (size_t c = 0; c < chosen.size(); ++c) {
         const float weight = expert_weights_[chosen[c]];
         float* out = delta_.data() + size_t(chosen[c] / used) * width;
@@ -278,8 +290,10 @@ class ReferenceBackend final : public Backend {
 
   void keep_routing(Pass& pass, uint32_t moe_index) {
     const size_t at = size_t(moe_index) * pass.all_rows + pass.first_row;
-    std::copy(router_.begin(), router_.end(), pass.result.router_logits.begin() + ptrdiff_t(at * recipe_.experts));
-    std::copy(expert_ids_.begin(), expert_ids_.end(), pass.result.topk_ids.begin() + ptrdiff_t(at * recipe_.experts_used));
+    std::copy(router_.begin(), router_.end(),
+              pass.result.router_logits.begin() + ptrdiff_t(at * recipe_.experts));
+    std::copy(expert_ids_.begin(), expert_ids_.end(),
+              pass.result.topk_ids.begin() + ptrdiff_t(at * recipe_.experts_used));
     std::copy(expert_weights_.begin(), expert_weights_.end(),
               pass.result.topk_weights.begin() + ptrdiff_t(at * recipe_.experts_used));
   }
@@ -295,7 +309,8 @@ class ReferenceBackend final : public Backend {
     const uint32_t rows = pass.rows();
     const LogitRows wanted = pass.options.logits;
     const bool last_pass = pass.first_row + rows == pass.all_rows;
-    if (!pass.options.hidden && (wanted == LogitRows::none || (wanted == LogitRows::last && !last_pass))) return;
+    if (!pass.options.hidden && (wanted == LogitRows::none || (wanted == LogitRows::last && !last_pass)))
+      return;
     normalise(model_->output_norm, rows);
     keep_hidden(pass, recipe_.layers, normed_);
     float* out = pass.result.logits.data();
@@ -327,17 +342,21 @@ class ReferenceBackend final : public Backend {
 }  // namespace
 }  // namespace reference
 
-Result<std::unique_ptr<Backend>> make_reference_backend(std::shared_ptr<const Model> model, BackendOptions options) {
+Result<std::unique_ptr<Backend>> make_reference_backend(std::shared_ptr<const Model> model,
+                                                        BackendOptions options) {
   const Recipe& r = model->recipe;
   auto unsupported = [&](const std::string& what) {
-    return make_error(ErrorCode::unsupported, "SPAN-UNSUPPORTED", "the reference path does not run " + what, model->path);
+    return make_error(ErrorCode::unsupported, "SPAN-UNSUPPORTED", "the reference path does not run " + what,
+                      model->path);
   };
   if (model->layers.size() != r.layers || !model->embedding)
-    return make_error(ErrorCode::invalid, "SPAN-MODEL", "the model has no weights (it was opened for its vocabulary)", model->path);
+    return make_error(ErrorCode::invalid, "SPAN-MODEL",
+                      "the model has no weights (it was opened for its vocabulary)", model->path);
   if (r.norm != NormKind::rms) return unsupported("layer norms");
   if (r.learned_sink) return unsupported("learned sinks");
   try {
-    return std::unique_ptr<Backend>(std::make_unique<reference::ReferenceBackend>(std::move(model), options.threads));
+    return std::unique_ptr<Backend>(
+        std::make_unique<reference::ReferenceBackend>(std::move(model), options.threads));
   } catch (const std::bad_alloc&) {
     return make_error(ErrorCode::memory, "SPAN-MEMORY", "not enough memory for the reference path");
   }

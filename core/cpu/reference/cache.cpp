@@ -32,7 +32,8 @@ void ReferenceCache::commit(std::span<const TokenPos> positions) {
 std::unique_ptr<Cache> ReferenceCache::select(std::span<const SlotRange> ranges) const {
   auto out = std::make_unique<ReferenceCache>(layers_, kv_heads_, dim_);
   uint32_t total = 0;
-  for (const SlotRange& r : ranges) total += std::min<uint32_t>(r.end, size()) - std::min<uint32_t>(r.begin, size());
+  for (const SlotRange& r : ranges)
+    total += std::min<uint32_t>(r.end, size()) - std::min<uint32_t>(r.begin, size());
   out->reserve(total);
   Slot to = 0;
   for (const SlotRange& r : ranges) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Keys (rotated) and values of the reference path: one contiguous run per layer and KV head. Engine thread only.
+// Keys (rotated) and values of the reference path: one contiguous run per layer and KV head. Engine thread
+// only.
 #pragma once
 #include <memory>
 #include <vector>
@@ -10,7 +11,8 @@ namespace spanscope::reference {
 
 class ReferenceCache final : public Cache {
  public:
-  ReferenceCache(uint32_t layers, uint32_t kv_heads, uint32_t dim) : layers_(layers), kv_heads_(kv_heads), dim_(dim) {}
+  ReferenceCache(uint32_t layers, uint32_t kv_heads, uint32_t dim)
+      : layers_(layers), kv_heads_(kv_heads), dim_(dim) {}
 
   uint32_t size() const override { return uint32_t(positions_.size()); }
   TokenPos position(Slot slot) const override { return positions_[slot]; }
@@ -25,7 +27,9 @@ class ReferenceCache final : public Cache {
   void reserve(uint32_t slots);
   // Slots from size() on may be written before commit() makes them count, so a failed pass leaves no trace.
   float* key(uint32_t layer, uint32_t kv_head, Slot slot) { return keys_.data() + at(layer, kv_head, slot); }
-  float* value(uint32_t layer, uint32_t kv_head, Slot slot) { return values_.data() + at(layer, kv_head, slot); }
+  float* value(uint32_t layer, uint32_t kv_head, Slot slot) {
+    return values_.data() + at(layer, kv_head, slot);
+  }
   void commit(std::span<const TokenPos> positions);  // within reserved room
   std::span<const TokenPos> positions() const { return positions_; }
 

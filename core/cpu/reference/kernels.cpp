@@ -32,7 +32,8 @@ SPANSCOPE_INLINE float sum_of(const FloatLanes& v) {
 
 // R x O dot products at once: a block keeps R * O sums in registers. How they are grouped changes no sum.
 template <uint32_t R, uint32_t O>
-SPANSCOPE_INLINE void product_block(const float* w, const float* x, uint32_t cols, float* out, size_t out_stride) {
+SPANSCOPE_INLINE void product_block(const float* w, const float* x, uint32_t cols, float* out,
+                                    size_t out_stride) {
   FloatLanes sum[R][O] = {};
   uint32_t c = 0;
   for (; c + kLanes <= cols; c += kLanes) {
@@ -56,31 +57,37 @@ SPANSCOPE_INLINE void product_block(const float* w, const float* x, uint32_t col
 }
 
 template <uint32_t R, uint32_t O>
-SPANSCOPE_INLINE void products_of(const float* w, uint32_t outputs, const float* x, uint32_t rows, uint32_t cols, float* out,
-                                  size_t out_stride) {
+SPANSCOPE_INLINE void products_of(const float* w, uint32_t outputs, const float* x, uint32_t rows,
+                                  uint32_t cols, float* out, size_t out_stride) {
   uint32_t r = 0;
   for (; r + R <= rows; r += R) {
     uint32_t o = 0;
     for (; o + O <= outputs; o += O)
-      product_block<R, O>(w + size_t(o) * cols, x + size_t(r) * cols, cols, out + r * out_stride + o, out_stride);
+      product_block<R, O>(w + size_t(o) * cols, x + size_t(r) * cols, cols, out + r * out_stride + o,
+                          out_stride);
     for (; o < outputs; ++o)
-      product_block<R, 1>(w + size_t(o) * cols, x + size_t(r) * cols, cols, out + r * out_stride + o, out_stride);
+      product_block<R, 1>(w + size_t(o) * cols, x + size_t(r) * cols, cols, out + r * out_stride + o,
+                          out_stride);
   }
   for (; r < rows; ++r) {
     uint32_t o = 0;
     for (; o + O <= outputs; o += O)
-      product_block<1, O>(w + size_t(o) * cols, x + size_t(r) * cols, cols, out + r * out_stride + o, out_stride);
+      product_block<1, O>(w + size_t(o) * cols, x + size_t(r) * cols, cols, out + r * out_stride + o,
+                          out_stride);
     for (; o < outputs; ++o)
-      product_block<1, 1>(w + size_t(o) * cols, x + size_t(r) * cols, cols, out + r * out_stride + o, out_stride);
+      product_block<1, 1>(w + size_t(o) * cols, x + size_t(r) * cols, cols, out + r * out_stride + o,
+                          out_stride);
   }
 }
 
-SPANSCOPE_INLINE void scores_of(const float* q, const float* keys, uint32_t count, uint32_t dim, float scale, float* out) {
+SPANSCOPE_INLINE void scores_of(const float* q, const float* keys, uint32_t count, uint32_t dim, float scale,
+                                float* out) {
   products_of<1, 4>(keys, count, q, 1, dim, out, 0);
   for (uint32_t j = 0; j < count; ++j) out[j] *= scale;
 }
 
-SPANSCOPE_INLINE void weighted_sum_of(const float* p, const float* values, uint32_t count, uint32_t dim, double* sum) {
+SPANSCOPE_INLINE void weighted_sum_of(const float* p, const float* values, uint32_t count, uint32_t dim,
+                                      double* sum) {
   uint32_t d = 0;
   for (; d + kDoubleLanes <= dim; d += kDoubleLanes) {
     DoubleLanes total;
@@ -97,18 +104,19 @@ SPANSCOPE_INLINE void weighted_sum_of(const float* p, const float* values, uint3
 }
 
 // One instantiation per instruction set; R and O fill its registers.
-#define SPANSCOPE_KERNELS(suffix, attributes, R, O)                                                                        \
-  attributes void products_##suffix(const float* w, uint32_t outputs, const float* x, uint32_t rows, uint32_t cols,        \
-                                    float* out, size_t out_stride) {                                                       \
-    products_of<R, O>(w, outputs, x, rows, cols, out, out_stride);                                                         \
-  }                                                                                                                        \
-  attributes void scores_##suffix(const float* q, const float* keys, uint32_t count, uint32_t dim, float scale,            \
-                                  float* out) {                                                                            \
-    scores_of(q, keys, count, dim, scale, out);                                                                            \
-  }                                                                                                                        \
-  attributes void weighted_sum_##suffix(const float* p, const float* values, uint32_t count, uint32_t dim, double* sum) {  \
-    weighted_sum_of(p, values, count, dim, sum);                                                                           \
-  }                                                                                                                        \
+#define SPANSCOPE_KERNELS(suffix, attributes, R, O)                                                        \
+  attributes void products_##suffix(const float* w, uint32_t outputs, const float* x, uint32_t rows,       \
+                                    uint32_t cols, float* out, size_t out_stride) {                        \
+    products_of<R, O>(w, outputs, x, rows, cols, out, out_stride);                                         \
+  }                                                                                                        \
+  attributes void scores_##suffix(const float* q, const float* keys, uint32_t count, uint32_t dim,         \
+                                  float scale, float* out) {                                               \
+    scores_of(q, keys, count, dim, scale, out);                                                            \
+  }                                                                                                        \
+  attributes void weighted_sum_##suffix(const float* p, const float* values, uint32_t count, uint32_t dim, \
+                                        double* sum) {                                                     \
+    weighted_sum_of(p, values, count, dim, sum);                                                           \
+  }                                                                                                        \
   constexpr Kernels k_##suffix{products_##suffix, scores_##suffix, weighted_sum_##suffix};
 
 SPANSCOPE_KERNELS(baseline, , 1, 2)
@@ -137,9 +145,11 @@ const Kernels& kernels() {
   return best;
 }
 
-void matmul(ThreadPool& pool, std::vector<ThreadScratch>& scratch, const WeightMatrix& w, const float* x, uint32_t rows, float* out) {
+void matmul(ThreadPool& pool, std::vector<ThreadScratch>& scratch, const WeightMatrix& w, const float* x,
+            uint32_t rows, float* out) {
   constexpr uint32_t kOutputs = 16;  // weight rows of one work item: 16 rows of 1,536 are 96 KiB as f32
-  const bool in_place = w.type == TensorType::f32 && reinterpret_cast<uintptr_t>(w.data) % alignof(float) == 0;
+  const bool in_place =
+      w.type == TensorType::f32 && reinterpret_cast<uintptr_t>(w.data) % alignof(float) == 0;
   if (!in_place)
     for (ThreadScratch& s : scratch)
       if (s.weights.size() < size_t(kOutputs) * w.cols) s.weights.resize(size_t(kOutputs) * w.cols);

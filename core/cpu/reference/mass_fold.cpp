@@ -12,7 +12,11 @@ constexpr uint32_t kLeafBlock = 64;  // leaves of one work item
 }  // namespace
 
 MassFold::MassFold(const RecordPlan& plan, const Recipe& recipe, uint32_t rows, ThreadPool& pool)
-    : plan_(plan), pool_(pool), rows_(rows), heads_(recipe.query_heads), leaves_(uint32_t(plan.leaves.size())) {
+    : plan_(plan),
+      pool_(pool),
+      rows_(rows),
+      heads_(recipe.query_heads),
+      leaves_(uint32_t(plan.leaves.size())) {
   const uint64_t row_bytes = uint64_t(heads_) * columns() * sizeof(double);
   tile_rows_ = uint32_t(std::clamp<uint64_t>(kTileBytes / row_bytes, 1, std::min(kTileRows, rows)));
   tile_.resize(size_t(tile_rows_) * heads_ * columns());
@@ -51,13 +55,16 @@ MassFold::MassFold(const RecordPlan& plan, const Recipe& recipe, uint32_t rows, 
 
 void MassFold::begin_layer(uint32_t layer) {
   layer_ = layer;
-  for (auto* sums : {&head_mass_, &inside_, &query_leaf_, &learned_sink_, &unattributed_}) std::fill(sums->begin(), sums->end(), 0.0);
+  for (auto* sums : {&head_mass_, &inside_, &query_leaf_, &learned_sink_, &unattributed_})
+    std::fill(sums->begin(), sums->end(), 0.0);
   std::fill(head_spike_.begin(), head_spike_.end(), -1.0);
   events_.clear();
 }
 
-void MassFold::fold(uint32_t first_row, uint32_t rows, const TokenPos* positions, const VisibleRange* visible) {
-  pool_.parallel_for(heads_, [&](size_t head, unsigned) { fold_head(uint32_t(head), first_row, rows, positions); });
+void MassFold::fold(uint32_t first_row, uint32_t rows, const TokenPos* positions,
+                    const VisibleRange* visible) {
+  pool_.parallel_for(heads_,
+                     [&](size_t head, unsigned) { fold_head(uint32_t(head), first_row, rows, positions); });
   const uint32_t blocks = (leaves_ + kLeafBlock - 1) / kLeafBlock;
   pool_.parallel_for(blocks, [&](size_t block, unsigned) {
     const uint32_t begin = uint32_t(block) * kLeafBlock;
@@ -109,8 +116,10 @@ void MassFold::fold_queries(uint32_t first_leaf, uint32_t end_leaf, uint32_t fir
   }
 }
 
-void MassFold::find_events(uint32_t first_row, uint32_t rows, const TokenPos* positions, const VisibleRange* visible) {
-  const float* habits = plan_.habit.empty() ? nullptr : plan_.habit.data() + size_t(layer_) * heads_ * leaves_;
+void MassFold::find_events(uint32_t first_row, uint32_t rows, const TokenPos* positions,
+                           const VisibleRange* visible) {
+  const float* habits =
+      plan_.habit.empty() ? nullptr : plan_.habit.data() + size_t(layer_) * heads_ * leaves_;
   for (uint32_t i = 0; i < rows; ++i) {
     const uint32_t row = first_row + i;
     if (plan_.row_phase[row] != RowPhase::answer) continue;
@@ -118,15 +127,18 @@ void MassFold::find_events(uint32_t first_row, uint32_t rows, const TokenPos* po
     for (uint32_t s = 0; s < leaves_; ++s) {
       const PlanLeaf& leaf = plan_.leaves[s];
       if (!leaf.readable || positions[i] < leaf.end_position) continue;
-      const Slot first = std::max(leaf.slot, visible[i].first), end = std::min(leaf.slot + leaf.len, visible[i].end);
+      const Slot first = std::max(leaf.slot, visible[i].first),
+                 end = std::min(leaf.slot + leaf.len, visible[i].end);
       if (first >= end) continue;
       const double uniform = double(end - first) / visible_keys;
       for (uint32_t head = 0; head < heads_; ++head) {
         const double habit = habits ? double(habits[size_t(head) * leaves_ + s]) : 0.0;
         const double bound =
-            std::min(double(plan_.cap), std::max({double(plan_.theta_rec), plan_.factor * uniform, plan_.factor * habit}));
+            std::min(double(plan_.cap),
+                     std::max({double(plan_.theta_rec), plan_.factor * uniform, plan_.factor * habit}));
         const double mass = this->mass(i, head)[s];
-        if (mass > bound) events_.push_back({row, s, uint16_t(layer_), uint16_t(head), float(mass), float(habit)});
+        if (mass > bound)
+          events_.push_back({row, s, uint16_t(layer_), uint16_t(head), float(mass), float(habit)});
       }
     }
   }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Folds the span masses of finished rows into the sums of a LayerRecord (the contract of core/model/record_plan.h). Rows
-// come in tiles of a bounded size and are forgotten after folding. Every sum has a fixed order, whatever the number of
-// threads. Engine thread only; it uses the pool inside.
+// Folds the span masses of finished rows into the sums of a LayerRecord (the contract of
+// core/model/record_plan.h). Rows come in tiles of a bounded size and are forgotten after folding. Every sum
+// has a fixed order, whatever the number of threads. Engine thread only; it uses the pool inside.
 #pragma once
 #include <vector>
 
 #include "core/base/thread_pool.h"
-#include "core/model/record_plan.h"
 #include "core/model/recipe.h"
+#include "core/model/record_plan.h"
 
 namespace spanscope::reference {
 
@@ -24,7 +24,9 @@ class MassFold {
   uint32_t tile_rows() const { return tile_rows_; }
   uint32_t columns() const { return leaves_ + 2; }
   // The row's masses, to be filled before fold().  // [leaves]: leaves, unattributed, learned sink
-  double* mass(uint32_t row_in_tile, uint32_t head) { return tile_.data() + (size_t(row_in_tile) * heads_ + head) * columns(); }
+  double* mass(uint32_t row_in_tile, uint32_t head) {
+    return tile_.data() + (size_t(row_in_tile) * heads_ + head) * columns();
+  }
 
   void begin_layer(uint32_t layer);
   // positions and visible of the tile's rows.
@@ -43,8 +45,8 @@ class MassFold {
   // Leaves of the row's group, per level: members_[begin_[k * rows + i] .. + count_) are leaf indices.
   std::vector<uint32_t> members_, member_begin_, member_count_;
   std::vector<double> head_mass_, inside_, query_leaf_, learned_sink_, unattributed_;
-  std::vector<double> head_spike_;       // [heads][leaves], -1: none
-  std::vector<uint32_t> head_spike_row_; // [heads][leaves]
+  std::vector<double> head_spike_;        // [heads][leaves], -1: none
+  std::vector<uint32_t> head_spike_row_;  // [heads][leaves]
   mutable std::vector<float> spike_;
   mutable std::vector<uint16_t> spike_head_;
   mutable std::vector<uint32_t> spike_row_;

@@ -7,9 +7,9 @@
 
 namespace spanscope::reference {
 
-// scores [experts] = the router's output. ids, weights [experts_used], ids in selection order: falling score, on ties the
-// lower index. Returns the selection margin: score K minus score K+1, where the score is what the rule selects by
-// (softmax over all experts, or the raw output); 0 when every expert is chosen.
+// scores [experts] = the router's output. ids, weights [experts_used], ids in selection order: falling score,
+// on ties the lower index. Returns the selection margin: score K minus score K+1, where the score is what the
+// rule selects by (softmax over all experts, or the raw output); 0 when every expert is chosen.
 float route(const Recipe& recipe, const float* scores, int32_t* ids, float* weights);
 
 }  // namespace spanscope::reference

@@ -78,11 +78,12 @@ TEST_CASE("select keeps slots at their original positions") {
     REQUIRE(subset->size() == kept.size());
     for (uint32_t s = 0; s < kept.size(); ++s) CHECK(subset->position(s) == kept[s]);
 
-    // In layer 0 queries and keys are those of the full run, so the weights are the full ones, made to sum to 1 again over
-    // what is visible: the kept keys and the new rows up to the row itself.
+    // In layer 0 queries and keys are those of the full run, so the weights are the full ones, made to sum to
+    // 1 again over what is visible: the kept keys and the new rows up to the row itself.
     const uint32_t rows = total - n;
     std::vector<PlanLeaf> leaves;
-    for (uint32_t s = 0; s < kept.size() + rows; ++s) leaves.push_back({s, 1, s < kept.size() ? kept[s] + 1 : n + s, false});
+    for (uint32_t s = 0; s < kept.size() + rows; ++s)
+      leaves.push_back({s, 1, s < kept.size() ? kept[s] + 1 : n + s, false});
     RecordPlan plan = simple_plan(leaves, rows);
     RowMasses sink;
     ForwardOptions options;
@@ -102,7 +103,9 @@ TEST_CASE("select keeps slots at their original positions") {
         for (uint32_t k : kept) visible += double(full[k]);
         for (uint32_t j = n; j <= n + i; ++j) visible += double(full[j]);
         for (uint32_t s = 0; s < leaves.size(); ++s) {
-          const double expected = s < kept.size() ? full[kept[s]] / visible : s - kept.size() <= i ? full[n + s - kept.size()] / visible : 0;
+          const double expected = s < kept.size()        ? full[kept[s]] / visible
+                                  : s - kept.size() <= i ? full[n + s - kept.size()] / visible
+                                                         : 0;
           worst = std::max(worst, std::abs(expected - double(mass[s])));
         }
       }
@@ -137,9 +140,10 @@ TEST_CASE("a subset of the context answers as the reference's masked run does") 
       std::iota(positions.begin(), positions.end(), TokenPos(context.size()));
       auto result = backend->forward(*subset, Batch{question, positions}, ForwardOptions{});
       if (!result) FAIL(result.error().line());
-      auto expected = blob->get<double>("s" + std::to_string(s) + ".A.logits_last");
+      auto expected = blob->get<double>(std::string("s").append(std::to_string(s)).append(".A.logits_last"));
       if (!expected) FAIL(expected.error().line());
-      CHECK(largest_difference(result->logits, std::vector<float>(expected->begin(), expected->end())) <= 5e-5);
+      CHECK(largest_difference(result->logits, std::vector<float>(expected->begin(), expected->end())) <=
+            5e-5);
     }
   }
 }
@@ -152,7 +156,8 @@ TEST_CASE("a refused or stopped pass leaves the cache as it was") {
     auto backend = made(c, f->model);
     auto cache = backend->new_cache(0);
     run_pieces(*backend, *cache, part(f->ids, 0, 10), 0, PlanKind::none);
-    auto refused = [&](std::vector<TokenId> ids, std::vector<TokenPos> positions, const ForwardOptions& options, const char* tag) {
+    auto refused = [&](std::vector<TokenId> ids, std::vector<TokenPos> positions,
+                       const ForwardOptions& options, const char* tag) {
       auto result = backend->forward(*cache, Batch{ids, positions}, options);
       REQUIRE_FALSE(result);
       CHECK(result.error().tag == tag);
@@ -209,6 +214,7 @@ TEST_CASE("a refused or stopped pass leaves the cache as it was") {
     const RunOutput rest = run_pieces(*backend, *cache, part(f->ids, 10, 48), 0, PlanKind::none);
     auto fresh = backend->new_cache(0);
     run_pieces(*backend, *fresh, part(f->ids, 0, 10), 0, PlanKind::none);
-    CHECK(same_bytes(rest.logits, run_pieces(*backend, *fresh, part(f->ids, 10, 48), 0, PlanKind::none).logits));
+    CHECK(same_bytes(rest.logits,
+                     run_pieces(*backend, *fresh, part(f->ids, 10, 48), 0, PlanKind::none).logits));
   }
 }

@@ -38,7 +38,8 @@ const Family* family(const std::string& name) {
   static std::map<std::string, std::optional<Family>> families;
   auto [at, fresh] = families.try_emplace(name);
   if (fresh) {
-    const auto model = oracle("tiny/" + name + "/model.gguf"), reference = oracle("tiny/" + name + "/ref.safetensors");
+    const auto model = oracle("tiny/" + name + "/model.gguf"),
+               reference = oracle("tiny/" + name + "/ref.safetensors");
     if (model && reference) {
       auto blob = read_safetensors_file(*reference);
       if (!blob) FAIL(blob.error().line());
@@ -73,7 +74,8 @@ namespace {
 // Puts the rows of one piece where they belong in [layers][heads][n][n].
 class AttentionSink final : public RecordSink {
  public:
-  AttentionSink(std::vector<float>& out, uint32_t n, uint32_t first_row) : out_(out), n_(n), first_row_(first_row) {}
+  AttentionSink(std::vector<float>& out, uint32_t n, uint32_t first_row)
+      : out_(out), n_(n), first_row_(first_row) {}
   void on_layer(const LayerRecord& r) override {
     REQUIRE(r.layer == next_layer_++);
     REQUIRE(r.row_mass != nullptr);
@@ -93,17 +95,20 @@ class AttentionSink final : public RecordSink {
 
 // Appends a piece [planes][rows][width] to [planes][all rows][width].
 template <class T>
-void join(std::vector<T>& all, const std::vector<T>& piece, size_t planes, size_t all_rows, size_t first_row, size_t rows) {
+void join(std::vector<T>& all, const std::vector<T>& piece, size_t planes, size_t all_rows, size_t first_row,
+          size_t rows) {
   if (piece.empty()) return;
   const size_t width = piece.size() / planes / rows;
   all.resize(planes * all_rows * width);
   for (size_t p = 0; p < planes; ++p)
-    std::copy_n(piece.data() + p * rows * width, rows * width, all.data() + (p * all_rows + first_row) * width);
+    std::copy_n(piece.data() + p * rows * width, rows * width,
+                all.data() + (p * all_rows + first_row) * width);
 }
 
 }  // namespace
 
-RunOutput run_pieces(Backend& backend, Cache& cache, const std::vector<TokenId>& ids, uint32_t chunk, PlanKind kind, bool everything) {
+RunOutput run_pieces(Backend& backend, Cache& cache, const std::vector<TokenId>& ids, uint32_t chunk,
+                     PlanKind kind, bool everything) {
   const Recipe& r = backend.model().recipe;
   const uint32_t n = uint32_t(ids.size());
   if (chunk == 0) chunk = n;

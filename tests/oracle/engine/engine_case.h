@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What the engine tests share: the backends under test, the families with their reference outputs, and a run in pieces.
+// What the engine tests share: the backends under test, the families with their reference outputs, and a run
+// in pieces.
 #pragma once
 #include <functional>
 #include <memory>
@@ -37,12 +38,13 @@ std::unique_ptr<Backend> made(const BackendCase& c, std::shared_ptr<const Model>
 enum class PlanKind { none, tokens };  // tokens: one leaf per key, row masses wanted
 
 struct RunOutput {
-  std::vector<float> logits, hidden, attention, router_logits, topk_weights;  // attention [layers][heads][n][n]
+  std::vector<float> logits, hidden, attention, router_logits,
+      topk_weights;  // attention [layers][heads][n][n]
   std::vector<int32_t> topk_ids;
 };
 // Runs ids from position cache.size() on in pieces of `chunk` rows (0: all at once) and joins the outputs.
-RunOutput run_pieces(Backend& backend, Cache& cache, const std::vector<TokenId>& ids, uint32_t chunk, PlanKind plan,
-                     bool everything = true);
+RunOutput run_pieces(Backend& backend, Cache& cache, const std::vector<TokenId>& ids, uint32_t chunk,
+                     PlanKind plan, bool everything = true);
 
 // One row = one phase, one query leaf, no nesting: the least plan over the given leaves.
 RecordPlan simple_plan(std::vector<PlanLeaf> leaves, uint32_t rows);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Every backend against transformers' outputs for the tiny models: logits, hidden states, attention (as row masses over
-// one-token leaves), routing, decoding; in pieces of 1, of 7 and all at once. Tolerances: the reference data's README.
+// Every backend against transformers' outputs for the tiny models: logits, hidden states, attention (as row
+// masses over one-token leaves), routing, decoding; in pieces of 1, of 7 and all at once. Tolerances: the
+// reference data's README.
 #include <algorithm>
 #include <cstring>
 
@@ -76,7 +77,8 @@ TEST_CASE("a plan changes no bit of the logits, with one thread and with two") {
           auto backend = made(c, f->model, threads);
           CHECK(backend->threads() == threads);
           auto planned_cache = backend->new_cache(0), plain_cache = backend->new_cache(0);
-          const RunOutput planned = run_pieces(*backend, *planned_cache, f->ids, chunk, PlanKind::tokens, false);
+          const RunOutput planned =
+              run_pieces(*backend, *planned_cache, f->ids, chunk, PlanKind::tokens, false);
           const RunOutput plain = run_pieces(*backend, *plain_cache, f->ids, chunk, PlanKind::none, false);
           CHECK(same_bytes(planned.logits, plain.logits));
         }

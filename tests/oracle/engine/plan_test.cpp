@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The record contract (core/model/record_plan.h) against sums over the reference's full attention: every array of a
-// LayerRecord, over passes that break before the answer, with gaps between leaves, nesting, habits and all four phases.
+// The record contract (core/model/record_plan.h) against sums over the reference's full attention: every
+// array of a LayerRecord, over passes that break before the answer, with gaps between leaves, nesting, habits
+// and all four phases.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -15,7 +16,9 @@ using namespace spanscope::test;
 namespace {
 
 // Sums of an f32 engine against double sums: the tolerance of the derived reference data.
-bool near(double found, double expected) { return std::abs(found - expected) <= 1e-5 * std::max(std::abs(expected), 1.0); }
+bool near(double found, double expected) {
+  return std::abs(found - expected) <= 1e-5 * std::max(std::abs(expected), 1.0);
+}
 
 // What a recorder would keep of several passes over the same leaves.
 class Totals final : public RecordSink {
@@ -28,7 +31,8 @@ class Totals final : public RecordSink {
     };
     if (layers.size() <= r.layer) layers.resize(r.layer + 1);
     Layer& l = layers[r.layer];
-    // Leaves of an earlier pass are a prefix of those of a later one, so arrays of a pass are widened to the full width.
+    // Leaves of an earlier pass are a prefix of those of a later one, so arrays of a pass are widened to the
+    // full width.
     add_wide(l.head_mass, r.head_mass, size_t(r.query_heads) * kPhases, r.leaves);
     add_wide(l.inside, r.inside, size_t(r.query_heads) * levels_, r.leaves);
     add_wide(l.query_leaf, r.query_leaf, size_t(kPhases) * query_leaves_, r.leaves);
@@ -66,8 +70,9 @@ struct Span {
   int32_t parent;  // group of level 1
 };
 // Slots 20 and 21 belong to no leaf.
-const std::vector<Span> kSpans = {{0, 4, false, -1},  {4, 6, false, -1},   {6, 13, true, 0},  {13, 20, true, 0}, {22, 24, false, -1},
-                                  {24, 30, true, 1},  {30, 36, true, 1},   {36, 39, false, -1}, {39, 48, true, 2}};
+const std::vector<Span> kSpans = {{0, 4, false, -1}, {4, 6, false, -1},   {6, 13, true, 0},
+                                  {13, 20, true, 0}, {22, 24, false, -1}, {24, 30, true, 1},
+                                  {30, 36, true, 1}, {36, 39, false, -1}, {39, 48, true, 2}};
 constexpr uint32_t kBreak = 38;  // first answer row
 
 RowPhase phase_of(uint32_t row) {
@@ -82,7 +87,8 @@ int32_t leaf_of(uint32_t row) {
   return -1;
 }
 
-RecordPlan plan_for(uint32_t first_row, uint32_t rows, const std::vector<float>& habit, const Recipe& recipe) {
+RecordPlan plan_for(uint32_t first_row, uint32_t rows, const std::vector<float>& habit,
+                    const Recipe& recipe) {
   RecordPlan plan;
   plan.levels = 2;
   for (const Span& s : kSpans)
@@ -140,7 +146,8 @@ TEST_CASE("layer records equal sums over the reference's attention") {
         auto cache = backend->new_cache(0);
         Totals totals(2, S + 1);
         totals.width = S;
-        // Breaks: inside the prompt at a leaf border, and before the first answer row; the last leaf exists only then.
+        // Breaks: inside the prompt at a leaf border, and before the first answer row; the last leaf exists
+        // only then.
         uint32_t first = 0;
         for (uint32_t end : {24u, kBreak, n}) {
           const uint32_t rows = end - first;
@@ -150,7 +157,8 @@ TEST_CASE("layer records equal sums over the reference's attention") {
           ForwardOptions options;
           options.plan = &plan;
           options.sink = &totals;
-          auto result = backend->forward(*cache, Batch{std::span(f->ids).subspan(first, rows), positions}, options);
+          auto result =
+              backend->forward(*cache, Batch{std::span(f->ids).subspan(first, rows), positions}, options);
           if (!result) FAIL(result.error().line());
           first = end;
         }
@@ -170,7 +178,8 @@ TEST_CASE("layer records equal sums over the reference's attention") {
               if (phase == RowPhase::unrecorded) continue;
               const size_t p = size_t(phase);
               const int32_t leaf = leaf_of(i);
-              // A row of an unfinished leaf sees keys that no leaf of its pass has: unattributed, as the contract says.
+              // A row of an unfinished leaf sees keys that no leaf of its pass has: unattributed, as the
+              // contract says.
               const uint32_t pass_end = i < 24 ? 24 : i < kBreak ? kBreak : n;
               rows_of[p] += 1;
               double attributed = 0;
@@ -182,7 +191,9 @@ TEST_CASE("layer records equal sums over the reference's attention") {
                 query_leaf[(p * (S + 1) + size_t(leaf < 0 ? int32_t(S) : leaf)) * S + s] += m;
                 if (phase != RowPhase::recompute) {
                   if (leaf == int32_t(s)) inside[s] += m;
-                  if (leaf >= 0 && kSpans[size_t(leaf)].parent >= 0 && kSpans[size_t(leaf)].parent == kSpans[s].parent) inside[S + s] += m;
+                  if (leaf >= 0 && kSpans[size_t(leaf)].parent >= 0 &&
+                      kSpans[size_t(leaf)].parent == kSpans[s].parent)
+                    inside[S + s] += m;
                 }
                 if (phase != RowPhase::answer || i < kSpans[s].end) continue;
                 if (m > spike[s] + 1e-7 || spike[s] < 0) {
@@ -191,8 +202,9 @@ TEST_CASE("layer records equal sums over the reference's attention") {
                 }
                 if (!kSpans[s].readable) continue;
                 const double u = double(kSpans[s].end - kSpans[s].begin) / double(i + 1);
-                const double bound =
-                    std::min(double(0.4f), std::max({double(0.05f), 1.5 * u, 1.5 * double(habit[(size_t(l) * H + h) * S + s])}));
+                const double bound = std::min(
+                    double(0.4f),
+                    std::max({double(0.05f), 1.5 * u, 1.5 * double(habit[(size_t(l) * H + h) * S + s])}));
                 if (m > bound) expected_events[{i - kBreak, s, h}] = m;
                 if (std::abs(m - bound) < 1e-5) near_bound.insert({i - kBreak, s, h});
               }
@@ -206,7 +218,8 @@ TEST_CASE("layer records equal sums over the reference's attention") {
               }
               CHECK(near(t.unattributed[h * 3 + p], gap[p]));
               CHECK(t.learned_sink[h * 3 + p] == 0.0);
-              CHECK(std::abs(sum - rows_of[p]) <= 1e-5 * std::max(rows_of[p], 1.0));  // conservation, definitions D3
+              CHECK(std::abs(sum - rows_of[p]) <=
+                    1e-5 * std::max(rows_of[p], 1.0));  // conservation, definitions D3
             }
             for (uint32_t k = 0; k < 2; ++k)
               for (uint32_t s = 0; s < S; ++s) CHECK(near(t.inside[(h * 2 + k) * S + s], inside[k * S + s]));
@@ -251,7 +264,8 @@ TEST_CASE("routing records equal the pass's own routing") {
     void on_layer(const LayerRecord& record) override {
       REQUIRE(record.expert_ids);
       ids.insert(ids.end(), record.expert_ids, record.expert_ids + record.rows * record.experts_used);
-      weights.insert(weights.end(), record.expert_weights, record.expert_weights + record.rows * record.experts_used);
+      weights.insert(weights.end(), record.expert_weights,
+                     record.expert_weights + record.rows * record.experts_used);
       margins.insert(margins.end(), record.expert_margin, record.expert_margin + record.rows);
     }
   };
@@ -276,7 +290,8 @@ TEST_CASE("routing records equal the pass's own routing") {
     // Margin: K-th minus next probability of a softmax over the reference's router scores.
     const std::vector<float> scores = f->floats("router_logits");
     for (size_t row = 0; row < sink.margins.size(); ++row) {
-      std::vector<double> p(scores.begin() + ptrdiff_t(row * r.experts), scores.begin() + ptrdiff_t((row + 1) * r.experts));
+      std::vector<double> p(scores.begin() + ptrdiff_t(row * r.experts),
+                            scores.begin() + ptrdiff_t((row + 1) * r.experts));
       double sum = 0;
       for (double& x : p) sum += x = std::exp(x);
       std::sort(p.rbegin(), p.rend());

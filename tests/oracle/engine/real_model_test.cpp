@@ -14,7 +14,8 @@ TEST_CASE("a real model gives the reference's logits") {
   auto blob = read_safetensors_file(*oracle("smollm2/ref.safetensors"));
   if (!blob) FAIL(blob.error().line());
   auto ids = blob->get<int32_t>("ids"), top_ids = blob->get<int32_t>("top_ids");
-  auto top_logits = blob->get<float>("top_logits"), lse = blob->get<float>("logit_lse"), last = blob->get<float>("last_logits");
+  auto top_logits = blob->get<float>("top_logits"), lse = blob->get<float>("logit_lse"),
+       last = blob->get<float>("last_logits");
   REQUIRE((ids && top_ids && top_logits && lse && last));
   const auto model = loaded(*path);
   const size_t n = ids->size(), vocab = model->recipe.vocab, top = top_ids->size() / n;
@@ -40,7 +41,8 @@ TEST_CASE("a real model gives the reference's logits") {
       same_top += std::max_element(row, row + vocab) - row == (*top_ids)[i * top];
     }
     divergence /= double(n);
-    INFO("largest difference " << worst << ", mean KL " << divergence << ", top-1 " << double(same_top) / double(n));
+    INFO("largest difference " << worst << ", mean KL " << divergence << ", top-1 "
+                               << double(same_top) / double(n));
     if (reference) {
       CHECK(worst <= 2e-3);
       logits.erase(logits.begin(), logits.end() - ptrdiff_t(last->size()));

@@ -36,8 +36,12 @@ class GgufBuilder {
  public:
   GgufBuilder& u32(const std::string& key, uint32_t value) { return raw(key, 4, Bytes().put(value)); }
   GgufBuilder& f32(const std::string& key, float value) { return raw(key, 6, Bytes().put(value)); }
-  GgufBuilder& boolean(const std::string& key, bool value) { return raw(key, 7, Bytes().put(uint8_t(value))); }
-  GgufBuilder& text(const std::string& key, const std::string& value) { return raw(key, 8, Bytes().text(value)); }
+  GgufBuilder& boolean(const std::string& key, bool value) {
+    return raw(key, 7, Bytes().put(uint8_t(value)));
+  }
+  GgufBuilder& text(const std::string& key, const std::string& value) {
+    return raw(key, 8, Bytes().text(value));
+  }
   GgufBuilder& texts(const std::string& key, const std::vector<std::string>& values) {
     Bytes b;
     b.put<uint32_t>(8).put<uint64_t>(values.size());
@@ -133,12 +137,22 @@ class GgufBuilder {
 // One layer, width 32, 2 query heads and 1 KV head of 16, feed-forward 64, 6 tokens.
 inline GgufBuilder small_llama() {
   GgufBuilder g;
-  g.text("general.architecture", "llama").text("general.name", "small").u32("llama.block_count", 1).u32("llama.context_length", 64);
-  g.u32("llama.embedding_length", 32).u32("llama.feed_forward_length", 64).u32("llama.attention.head_count", 2);
-  g.u32("llama.attention.head_count_kv", 1).f32("llama.attention.layer_norm_rms_epsilon", 1e-5f).f32("llama.rope.freq_base", 10000.0f);
+  g.text("general.architecture", "llama")
+      .text("general.name", "small")
+      .u32("llama.block_count", 1)
+      .u32("llama.context_length", 64);
+  g.u32("llama.embedding_length", 32)
+      .u32("llama.feed_forward_length", 64)
+      .u32("llama.attention.head_count", 2);
+  g.u32("llama.attention.head_count_kv", 1)
+      .f32("llama.attention.layer_norm_rms_epsilon", 1e-5f)
+      .f32("llama.rope.freq_base", 10000.0f);
   g.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "gpt-2");
-  g.texts("tokenizer.ggml.tokens", {"a", "b", "c", "ab", "<s>", "</s>"}).i32s("tokenizer.ggml.token_type", {1, 1, 1, 1, 3, 3});
-  g.texts("tokenizer.ggml.merges", {"a b"}).u32("tokenizer.ggml.bos_token_id", 4).u32("tokenizer.ggml.eos_token_id", 5);
+  g.texts("tokenizer.ggml.tokens", {"a", "b", "c", "ab", "<s>", "</s>"})
+      .i32s("tokenizer.ggml.token_type", {1, 1, 1, 1, 3, 3});
+  g.texts("tokenizer.ggml.merges", {"a b"})
+      .u32("tokenizer.ggml.bos_token_id", 4)
+      .u32("tokenizer.ggml.eos_token_id", 5);
   g.boolean("tokenizer.ggml.add_bos_token", true).text("tokenizer.chat_template", "{{ messages }}");
   g.tensor_f32("token_embd.weight", {32, 6}).tensor_f32("output_norm.weight", {32});
   g.tensor_f32("blk.0.attn_norm.weight", {32}).tensor_f32("blk.0.ffn_norm.weight", {32});

@@ -82,16 +82,18 @@ TEST_CASE("a key of another type is named with what was expected and found") {
 
 TEST_CASE("a file cut anywhere is refused") {
   const std::vector<uint8_t> whole = real_file();
-  REQUIRE(parse(whole));
+  const auto complete = parse(whole);
+  REQUIRE(complete);
   uint64_t last_end = 0;
-  for (const GgufTensor& t : parse(whole)->tensors()) last_end = std::max(last_end, t.data + t.bytes);
+  for (const GgufTensor& t : complete->tensors()) last_end = std::max(last_end, t.data + t.bytes);
   auto cut = [&](uint64_t size) {
     if (size >= last_end) return;
     const std::vector<uint8_t> bytes(whole.begin(), whole.begin() + ptrdiff_t(size));
     auto file = parse(bytes);
     INFO("cut at byte " << size);
     REQUIRE_FALSE(file);
-    CHECK((file.error().tag == "SPAN-TRUNCATED" || file.error().tag == "SPAN-GGUF-TENSOR" || (size < 4 && file.error().tag == "SPAN-GGUF-MAGIC")));
+    CHECK((file.error().tag == "SPAN-TRUNCATED" || file.error().tag == "SPAN-GGUF-TENSOR" ||
+           (size < 4 && file.error().tag == "SPAN-GGUF-MAGIC")));
     CHECK(file.error().offset.has_value());
     (void)parse(bytes, false);  // the vocabulary-only reader must survive it too
   };
@@ -163,14 +165,17 @@ TEST_CASE("metadata that contradicts itself") {
   g = small_llama();
   refused(g.raw("odd", 77, Bytes().put(0)).build(), "SPAN-GGUF-KEY", "value type 77");
   g = small_llama();
-  refused(g.raw("odd", 9, Bytes().put<uint32_t>(99).put<uint64_t>(0)).build(), "SPAN-GGUF-KEY", "array of value type 99");
+  refused(g.raw("odd", 9, Bytes().put<uint32_t>(99).put<uint64_t>(0)).build(), "SPAN-GGUF-KEY",
+          "array of value type 99");
   g = small_llama();
   Bytes nested;
   for (int i = 0; i < 40; ++i) nested.put<uint32_t>(9).put<uint64_t>(1);
-  refused(g.raw("deep", 9, nested.put<uint32_t>(0).put<uint64_t>(0)).build(), "SPAN-GGUF-KEY", "deeper than 4");
+  refused(g.raw("deep", 9, nested.put<uint32_t>(0).put<uint64_t>(0)).build(), "SPAN-GGUF-KEY",
+          "deeper than 4");
   for (uint32_t alignment : {0u, 7u, 1u << 31}) {
     g = small_llama();
-    refused(g.u32("general.alignment", alignment).build(), "SPAN-GGUF-KEY", "general.alignment is " + std::to_string(alignment));
+    refused(g.u32("general.alignment", alignment).build(), "SPAN-GGUF-KEY",
+            "general.alignment is " + std::to_string(alignment));
   }
 }
 
@@ -180,17 +185,25 @@ TEST_CASE("tensors must lie inside the file") {
     change(*g.find("blk.0.attn_q.weight"));
     return g.build();
   };
-  refused(with([](TensorSpec& t) { t.offset = uint64_t(1) << 40; }), "SPAN-GGUF-TENSOR", "begins at offset 1099511627776");
+  refused(with([](TensorSpec& t) { t.offset = uint64_t(1) << 40; }), "SPAN-GGUF-TENSOR",
+          "begins at offset 1099511627776");
   refused(with([](TensorSpec& t) { t.offset = UINT64_MAX - 31; }), "SPAN-GGUF-TENSOR", "begins at offset");
   refused(with([](TensorSpec& t) { t.offset = 33; }), "SPAN-GGUF-TENSOR", "not a multiple of 32");
   refused(with([](TensorSpec& t) { t.shape = {32, 1 << 20}; }), "SPAN-TRUNCATED", "needs 134217728 bytes");
-  refused(with([](TensorSpec& t) { t.shape = {uint64_t(1) << 33, uint64_t(1) << 33}; }), "SPAN-GGUF-TENSOR", "does not fit");
+  refused(with([](TensorSpec& t) {
+            t.shape = {uint64_t(1) << 33, uint64_t(1) << 33};
+          }),
+          "SPAN-GGUF-TENSOR", "does not fit");
   refused(with([](TensorSpec& t) { t.shape = {uint64_t(1) << 62, 4}; }), "SPAN-GGUF-TENSOR", "does not fit");
   refused(with([](TensorSpec& t) { t.shape = {uint64_t(1) << 61}; }), "SPAN-GGUF-TENSOR", "does not fit");
   refused(with([](TensorSpec& t) { t.shape = {32, 0}; }), "SPAN-GGUF-TENSOR", "no elements");
   refused(with([](TensorSpec& t) { t.shape = {}; }), "SPAN-GGUF-TENSOR", "0 dimensions");
   refused(with([](TensorSpec& t) { t.shape = {2, 2, 2, 2, 2}; }), "SPAN-GGUF-TENSOR", "5 dimensions");
-  refused(with([](TensorSpec& t) { t.type = 8; t.shape = {31, 32}; }), "SPAN-GGUF-TENSOR", "multiple of 32");
+  refused(with([](TensorSpec& t) {
+            t.type = 8;
+            t.shape = {31, 32};
+          }),
+          "SPAN-GGUF-TENSOR", "multiple of 32");
   GgufBuilder g = small_llama();
   g.tensor_f32("blk.0.attn_q.weight", {32});
   refused(g.build(), "SPAN-GGUF-TENSOR", "is there twice");

@@ -22,7 +22,9 @@ class TempFile {
  public:
   explicit TempFile(const std::vector<uint8_t>& bytes) {
     static int counter = 0;
-    path = (std::filesystem::temp_directory_path() / ("spanscope-model-" + std::to_string(getpid()) + "-" + std::to_string(counter++) + ".gguf")).string();
+    path = (std::filesystem::temp_directory_path() /
+            ("spanscope-model-" + std::to_string(getpid()) + "-" + std::to_string(counter++) + ".gguf"))
+               .string();
     std::ofstream out(path, std::ios::binary);
     out.write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
   }
@@ -129,7 +131,9 @@ TEST_CASE("an output matrix, rotary factors and scaling") {
   CHECK(untied->output.data != untied->embedding.data);
 
   const auto plain = load(small_llama());
-  const auto linear = load(changed([](GgufBuilder& g) { g.text("llama.rope.scaling.type", "linear").f32("llama.rope.scaling.factor", 4); }));
+  const auto linear = load(changed([](GgufBuilder& g) {
+    g.text("llama.rope.scaling.type", "linear").f32("llama.rope.scaling.factor", 4);
+  }));
   const auto factors = load(changed([](GgufBuilder& g) {
     Bytes b;
     for (int i = 0; i < 8; ++i) b.put(float(i + 1));
@@ -139,8 +143,10 @@ TEST_CASE("an output matrix, rotary factors and scaling") {
     CHECK(linear->recipe.inverse_frequency[i] == plain->recipe.inverse_frequency[i] / 4);
     CHECK(factors->recipe.inverse_frequency[i] == plain->recipe.inverse_frequency[i] / float(i + 1));
   }
-  CHECK(load(changed([](GgufBuilder& g) { g.f32("llama.attention.scale", 0.5f); }))->recipe.attention_scale == 0.5f);
-  CHECK(load(changed([](GgufBuilder& g) { g.u32("llama.attention.sliding_window", 9); }))->recipe.window[0] == 9);
+  CHECK(load(changed([](GgufBuilder& g) { g.f32("llama.attention.scale", 0.5f); }))->recipe.attention_scale ==
+        0.5f);
+  CHECK(load(changed([](GgufBuilder& g) { g.u32("llama.attention.sliding_window", 9); }))->recipe.window[0] ==
+        9);
 }
 
 TEST_CASE("experts: stacked tensors and one tensor per expert are the same model") {
@@ -156,7 +162,8 @@ TEST_CASE("experts: stacked tensors and one tensor per expert are the same model
   }
   std::vector<float> a(64), b(64);
   for (size_t e = 0; e < 3; ++e)
-    for (WeightMatrix ExpertWeights::* part : {&ExpertWeights::gate, &ExpertWeights::up, &ExpertWeights::down}) {
+    for (WeightMatrix ExpertWeights::*part :
+         {&ExpertWeights::gate, &ExpertWeights::up, &ExpertWeights::down}) {
       const WeightMatrix &x = stacked->layers[0].experts[e].*part, &y = single->layers[0].experts[e].*part;
       REQUIRE(x.cols == y.cols);
       REQUIRE(x.rows == y.rows);
@@ -170,8 +177,10 @@ TEST_CASE("experts: stacked tensors and one tensor per expert are the same model
 }
 
 TEST_CASE("refused by name") {
-  refused(changed([](GgufBuilder& g) { g.text("general.architecture", "mamba"); }), "SPAN-UNSUPPORTED-ARCH", "\"mamba\" is not supported; supported are: llama");
-  refused(changed([](GgufBuilder& g) { g.remove_key("general.architecture"); }), "SPAN-GGUF-KEY", "general.architecture");
+  refused(changed([](GgufBuilder& g) { g.text("general.architecture", "mamba"); }), "SPAN-UNSUPPORTED-ARCH",
+          "\"mamba\" is not supported; supported are: llama");
+  refused(changed([](GgufBuilder& g) { g.remove_key("general.architecture"); }), "SPAN-GGUF-KEY",
+          "general.architecture");
   refused(changed([](GgufBuilder& g) {
             TensorSpec* t = g.find("blk.0.ffn_down.weight");
             t->type = 99;
@@ -182,34 +191,62 @@ TEST_CASE("refused by name") {
             t->type = 20;  // IQ4_NL: known to the format, not to this program
           }),
           "SPAN-UNSUPPORTED-TYPE", "IQ4_NL");
-  refused(changed([](GgufBuilder& g) { g.text("llama.rope.scaling.type", "yarn"); }), "SPAN-UNSUPPORTED", "\"yarn\"");
-  refused(changed([](GgufBuilder& g) { g.u32("llama.attention.value_length", 8); }), "SPAN-UNSUPPORTED", "values of 8");
+  refused(changed([](GgufBuilder& g) { g.text("llama.rope.scaling.type", "yarn"); }), "SPAN-UNSUPPORTED",
+          "\"yarn\"");
+  refused(changed([](GgufBuilder& g) { g.u32("llama.attention.value_length", 8); }), "SPAN-UNSUPPORTED",
+          "values of 8");
   refused(changed([](GgufBuilder& g) { g.u32("split.count", 3); }), "SPAN-UNSUPPORTED", "3 files");
-  refused(changed([](GgufBuilder& g) { g.tensor_f32("blk.0.attn_q.bias", {32}); }), "SPAN-UNSUPPORTED-TENSOR", "blk.0.attn_q.bias");
+  refused(changed([](GgufBuilder& g) { g.tensor_f32("blk.0.attn_q.bias", {32}); }), "SPAN-UNSUPPORTED-TENSOR",
+          "blk.0.attn_q.bias");
 }
 
 TEST_CASE("keys and tensors that do not fit together") {
-  refused(changed([](GgufBuilder& g) { g.remove_tensor("blk.0.attn_v.weight"); }), "SPAN-GGUF-TENSOR", "\"blk.0.attn_v.weight\" is missing");
-  refused(changed([](GgufBuilder& g) { g.remove_tensor("token_embd.weight"); }), "SPAN-GGUF-TENSOR", "\"token_embd.weight\" is missing");
-  refused(changed([](GgufBuilder& g) { g.find("blk.0.attn_v.weight")->shape = {16, 32}; }), "SPAN-GGUF-TENSOR", "expected shape [32 x 16], found [16 x 32]");
-  refused(changed([](GgufBuilder& g) { g.u32("llama.block_count", 2); }), "SPAN-GGUF-TENSOR", "blk.1.attn_norm.weight");
-  refused(changed([](GgufBuilder& g) { g.u32("llama.block_count", 60000); }), "SPAN-MODEL", "60000 layers");
-  refused(changed([](GgufBuilder& g) { g.u32("llama.block_count", 4000000000u); }), "SPAN-GGUF-KEY", "found 4000000000");
-  refused(changed([](GgufBuilder& g) { g.u32("llama.block_count", 0); }), "SPAN-GGUF-KEY", "block_count");
-  refused(changed([](GgufBuilder& g) { g.u32("llama.attention.head_count", 3); }), "SPAN-MODEL", "does not divide");
-  refused(changed([](GgufBuilder& g) { g.u32("llama.attention.head_count", 0); }), "SPAN-GGUF-KEY", "head_count");
-  refused(changed([](GgufBuilder& g) { g.u32("llama.attention.head_count_kv", 0); }), "SPAN-GGUF-KEY", "head_count_kv");
-  refused(changed([](GgufBuilder& g) { g.u32("llama.attention.head_count", 4).u32("llama.attention.head_count_kv", 3); }), "SPAN-MODEL", "evenly");
-  refused(changed([](GgufBuilder& g) { g.u32("llama.rope.dimension_count", 17); }), "SPAN-GGUF-KEY", "dimension_count");
-  refused(changed([](GgufBuilder& g) { g.u32("llama.rope.dimension_count", 15); }), "SPAN-MODEL", "even");
-  refused(changed([](GgufBuilder& g) { g.f32("llama.attention.layer_norm_rms_epsilon", NAN); }), "SPAN-GGUF-KEY", "finite");
-  refused(changed([](GgufBuilder& g) { g.remove_key("llama.embedding_length"); }), "SPAN-GGUF-KEY", "llama.embedding_length");
-  refused(changed([](GgufBuilder& g) { g.text("llama.embedding_length", "32"); }), "SPAN-GGUF-KEY", "found string");
-  refused(changed([](GgufBuilder& g) { g.u32("tokenizer.ggml.bos_token_id", 6); }), "SPAN-GGUF-KEY", "below 6");
-  refused(changed([](GgufBuilder& g) { g.i32s("tokenizer.ggml.token_type", {1, 1}); }), "SPAN-GGUF-KEY", "expected 6 values");
-  refused(changed([](GgufBuilder& g) { g.i32s("tokenizer.ggml.token_type", {1, 1, 1, 1, 1, 9}); }), "SPAN-GGUF-KEY", "token 5 has type 9");
+  refused(changed([](GgufBuilder& g) { g.remove_tensor("blk.0.attn_v.weight"); }), "SPAN-GGUF-TENSOR",
+          "\"blk.0.attn_v.weight\" is missing");
+  refused(changed([](GgufBuilder& g) { g.remove_tensor("token_embd.weight"); }), "SPAN-GGUF-TENSOR",
+          "\"token_embd.weight\" is missing");
   refused(changed([](GgufBuilder& g) {
-            g.texts("tokenizer.ggml.tokens", {"a", "b", "c", "d", "e", "f", "g"}).remove_key("tokenizer.ggml.token_type");
+            g.find("blk.0.attn_v.weight")->shape = {16, 32};
+          }),
+          "SPAN-GGUF-TENSOR", "expected shape [32 x 16], found [16 x 32]");
+  refused(changed([](GgufBuilder& g) { g.u32("llama.block_count", 2); }), "SPAN-GGUF-TENSOR",
+          "blk.1.attn_norm.weight");
+  refused(changed([](GgufBuilder& g) { g.u32("llama.block_count", 60000); }), "SPAN-MODEL", "60000 layers");
+  refused(changed([](GgufBuilder& g) { g.u32("llama.block_count", 4000000000u); }), "SPAN-GGUF-KEY",
+          "found 4000000000");
+  refused(changed([](GgufBuilder& g) { g.u32("llama.block_count", 0); }), "SPAN-GGUF-KEY", "block_count");
+  refused(changed([](GgufBuilder& g) { g.u32("llama.attention.head_count", 3); }), "SPAN-MODEL",
+          "does not divide");
+  refused(changed([](GgufBuilder& g) { g.u32("llama.attention.head_count", 0); }), "SPAN-GGUF-KEY",
+          "head_count");
+  refused(changed([](GgufBuilder& g) { g.u32("llama.attention.head_count_kv", 0); }), "SPAN-GGUF-KEY",
+          "head_count_kv");
+  refused(changed([](GgufBuilder& g) {
+            g.u32("llama.attention.head_count", 4).u32("llama.attention.head_count_kv", 3);
+          }),
+          "SPAN-MODEL", "evenly");
+  refused(changed([](GgufBuilder& g) { g.u32("llama.rope.dimension_count", 17); }), "SPAN-GGUF-KEY",
+          "dimension_count");
+  refused(changed([](GgufBuilder& g) { g.u32("llama.rope.dimension_count", 15); }), "SPAN-MODEL", "even");
+  refused(changed([](GgufBuilder& g) { g.f32("llama.attention.layer_norm_rms_epsilon", NAN); }),
+          "SPAN-GGUF-KEY", "finite");
+  refused(changed([](GgufBuilder& g) { g.remove_key("llama.embedding_length"); }), "SPAN-GGUF-KEY",
+          "llama.embedding_length");
+  refused(changed([](GgufBuilder& g) { g.text("llama.embedding_length", "32"); }), "SPAN-GGUF-KEY",
+          "found string");
+  refused(changed([](GgufBuilder& g) { g.u32("tokenizer.ggml.bos_token_id", 6); }), "SPAN-GGUF-KEY",
+          "below 6");
+  refused(changed([](GgufBuilder& g) {
+            g.i32s("tokenizer.ggml.token_type", {1, 1});
+          }),
+          "SPAN-GGUF-KEY", "expected 6 values");
+  refused(changed([](GgufBuilder& g) {
+            g.i32s("tokenizer.ggml.token_type", {1, 1, 1, 1, 1, 9});
+          }),
+          "SPAN-GGUF-KEY", "token 5 has type 9");
+  refused(changed([](GgufBuilder& g) {
+            g.texts("tokenizer.ggml.tokens", {"a", "b", "c", "d", "e", "f", "g"})
+                .remove_key("tokenizer.ggml.token_type");
           }),
           "SPAN-MODEL", "7 tokens");
   GgufBuilder moe = small_moe(true);
@@ -224,7 +261,8 @@ TEST_CASE("keys and tensors that do not fit together") {
 }
 
 TEST_CASE("paths that are no model file") {
-  for (const std::string& path : {std::string("/nonexistent/model.gguf"), std::filesystem::temp_directory_path().string()})
+  for (const std::string& path :
+       {std::string("/nonexistent/model.gguf"), std::filesystem::temp_directory_path().string()})
     for (auto open : {load_model, load_vocabulary}) {
       auto model = open(path);
       REQUIRE_FALSE(model);

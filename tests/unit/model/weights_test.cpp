@@ -25,7 +25,8 @@ std::vector<float> row(TensorType type, uint32_t cols, const Bytes& bytes, uint3
 }  // namespace
 
 TEST_CASE("plain formats") {
-  CHECK(row(TensorType::f32, 3, Bytes().put(1.5f).put(-0.1f).put(3e38f)) == std::vector<float>{1.5f, -0.1f, 3e38f});
+  CHECK(row(TensorType::f32, 3, Bytes().put(1.5f).put(-0.1f).put(3e38f)) ==
+        std::vector<float>{1.5f, -0.1f, 3e38f});
   // f16: 1, -2, the least subnormal, 65504; the second row starts behind the first.
   Bytes half;
   for (uint16_t h : {0, 0, 0, 0, 0x3c00, 0xc000, 0x0001, 0x7bff}) half.put(uint16_t(h));
@@ -68,7 +69,8 @@ TEST_CASE("Q4_1: scale and minimum, product and sum each rounded to f32") {
   for (int j = 0; j < 16; ++j) b.put(uint8_t(j | ((j ^ 5) << 4)));
   const auto out = row(TensorType::q4_1, 32, b);
   for (int j = 0; j < 16; ++j) {
-    // A product of an f16 and a 4-bit number is exact in f32, so only the sum rounds: one correct rounding from double.
+    // A product of an f16 and a 4-bit number is exact in f32, so only the sum rounds: one correct rounding
+    // from double.
     CHECK(out[size_t(j)] == float(double(d) * j + double(m)));
     CHECK(out[size_t(j) + 16] == float(double(d) * (j ^ 5) + double(m)));
   }
