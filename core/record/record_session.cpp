@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/record/record_session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "core/base/digest.h"
+#include "core/record/session_schema.h"
+#include "core/record/units.h"
+
+namespace spanscope {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+bool same(const Span& a, const Span& b) {
+  return a.kind == b.kind && a.parent == b.parent && a.attached_to == b.attached_to && a.tokens == b.tokens && a.head_skip == b.head_skip &&
+         a.tail_skip == b.tail_skip && a.digest == b.digest && a.name == b.name && a.source == b.source && a.birth == b.birth &&
+         a.message == b.message && a.replaces == b.replaces && a.pinned == b.pinned;
+}
+
+// Without text nothing may lead back to it: names begin with the message's words, digests of short texts can be guessed.
+Ledger without_text(const Ledger& ledger, const std::string& salt) {
+  Ledger out = ledger;
+  for (Span& s : out.spans) {
+    if (!s.digest.empty()) s.digest = sha256_hex(salt + s.digest);
+    if (s.kind != SpanKind::content && s.kind != SpanKind::parent) continue;
+    s.name = s.message >= 0 ? "message " + std::to_string(s.message) : s.role;
+    s.producer.clear();
+  }
+  return out;
+}
+
+class Loop {
+ public:
+  Loop(Backend& backend, Replay& replay, const Tokenizer* tokenizer, SessionWriter* writer, SessionHeader header,
+       const std::vector<MessageInfo>& messages, const RecordRequest& request)
+      : backend_(backend), replay_(replay), tokenizer_(tokenizer), writer_(writer), header_(std::move(header)), messages_(messages),
+        request_(request), recorder_(backend.model().recipe, request.recorder) {
+    request_.pass_rows = std::clamp<uint32_t>(request_.pass_rows, 1, kMaxPlannedRows);
+  }
+
+  Result<RecordOutcome> run() {
+    fill_header();
+    session_ = std::make_shared<SessionData>();
+    session_->header = header_;
+    session_->messages = messages_;
+    if (writer_) SPANSCOPE_TRY(write_header(*writer_, header_));
+    cache_ = backend_.new_cache(0);
+    start_ = Clock::now();
+    const GenerateMode& g = request_.generate;
+    if (g.kind != GenerateMode::Kind::none && !tokenizer_)
+      return make_error(ErrorCode::unsupported, "SPAN-GENERATE", "generating needs the model's tokenizer", "--generate");
+    if (g.kind == GenerateMode::Kind::turn && g.turn > replay_.turns())
+      return make_error(ErrorCode::invalid, "SPAN-TURN", "turn " + std::to_string(g.turn) + " was asked for, the conversation has " + std::to_string(replay_.turns()), "--generate");
+    while (!replay_.done()) {
+      if (request_.stop.stop_requested()) {
+        outcome_.stopped = true;
+        break;
+      }
+      const uint32_t index = replay_.next_index();
+      const bool last = index + 1 == replay_.turns();
+      const bool generate = g.kind == GenerateMode::Kind::all || (g.kind == GenerateMode::Kind::turn && index + 1 == g.turn) ||
+                            (g.kind == GenerateMode::Kind::open && last);
+      auto status = generate ? generated_turn() : replayed_turn();
+      if (!status) {
+        if (status.error().code != ErrorCode::cancelled) return std::move(status).error();
+        outcome_.stopped = true;
+        break;
+      }
+      if (generate && g.kind == GenerateMode::Kind::turn) {
+        replay_.drop_rest();
+        break;
+      }
+    }
+    if (writer_) {
+      if (!session_->turns.empty()) {
+        session_->closing = closing();
+        SPANSCOPE_TRY(write_closing(*writer_, session_->closing));
+      }
+      SPANSCOPE_TRY(writer_->finish());
+      session_->finished = true;
+      session_->file_bytes = writer_->bytes_written();
+    }
+    if (request_.record) outcome_.session = session_;
+    return std::move(outcome_);
+  }
+
+ private:
+  void fill_header() {
+    const Model& m = backend_.model();
+    const Recipe& r = m.recipe;
+    header_.model_name = r.name;
+    header_.model_family = r.family;
+    header_.model_path = m.path;
+    header_.model_digest = m.digest;
+    header_.weight_types = m.weight_types;
+    header_.layers = r.layers;
+    header_.query_heads = r.query_heads;
+    header_.kv_heads = r.kv_heads;
+    header_.head_dim = r.head_dim;
+    header_.hidden = r.hidden;
+    header_.vocab = r.vocab;
+    header_.experts = r.experts;
+    header_.experts_used = r.experts_used;
+    header_.window = r.window;
+    header_.window.resize(r.layers, 0);
+    header_.moe_layer = r.moe_layer;
+    header_.moe_layer.resize(r.layers, 0);
+    header_.backend = backend_.name();
+    header_.threads = backend_.threads();
+    header_.routing = request_.recorder.routing && r.moe_layers() > 0;
+    header_.has_text = request_.recorder.text;
+    header_.theta_rec = request_.recorder.theta_rec;
+    header_.factor = request_.recorder.factor;
+    header_.cap = request_.recorder.cap;
+    header_.lambda = request_.recorder.lambda;
+    header_.habit_min_rows = request_.recorder.habit_min_rows;
+    if (writer_) header_.session_id = writer_->session_id();
+  }
+
+  // One pass over slots [begin, end). Returns the last row's logits when asked for.
+  Result<std::vector<float>> pass(const TurnPlan& plan, Slot begin, Slot end, const std::vector<RowPhase>& phases, bool logits) {
+    positions_.resize(end - begin);
+    size_t e = 0;
+    for (Slot slot = begin; slot < end; ++slot) {
+      while (e + 1 < plan.layout.size() && slot >= plan.layout[e].slot + plan.layout[e].len) ++e;
+      positions_[slot - begin] = e < plan.layout.size() ? plan.layout[e].position + (slot - plan.layout[e].slot) : slot;
+    }
+    ForwardOptions options;
+    options.logits = logits ? LogitRows::last : LogitRows::none;
+    options.stop = request_.stop;
+    if (request_.record) {
+      options.plan = &recorder_.plan_pass(begin, end, phases);
+      options.sink = &recorder_;
+    }
+    auto result = backend_.forward(*cache_, Batch{std::span(plan.ids).subspan(begin, end - begin), positions_}, options);
+    if (!result) return std::move(result).error();
+    done_ += end - begin;
+    report(plan.turn, false);
+    return std::move(result->logits);
+  }
+
+  // Slots [begin, end) in passes that never cross the first answer row, with recording or without: so both compute the same.
+  Status passes(const TurnPlan& plan, Slot begin, Slot end) {
+    const Slot first_answer = plan.answer_len ? plan.first_answer_row() : end;
+    while (begin < end) {
+      Slot stop = std::min(end, begin + request_.pass_rows);
+      if (begin < first_answer) stop = std::min(stop, std::max(first_answer, begin + 1));
+      const std::vector<RowPhase> phases(plan.phase.begin() + (begin - plan.cached), plan.phase.begin() + (stop - plan.cached));
+      auto result = pass(plan, begin, stop, phases, false);
+      if (!result) return std::move(result).error();
+      begin = stop;
+    }
+    return {};
+  }
+
+  void begin(const TurnPlan& plan) {
+    cache_->truncate(plan.cached);
+    if (request_.record) recorder_.begin_turn(plan, replay_.ledger());
+  }
+
+  Status replayed_turn() {
+    auto plan = replay_.next();
+    if (!plan) return std::move(plan).error();
+    begin(*plan);
+    const Slot answer = plan->answer_len ? std::max(plan->first_answer_row(), plan->cached) : plan->executed_end;
+    auto start = Clock::now();
+    SPANSCOPE_TRY(passes(*plan, plan->cached, std::min(answer, plan->executed_end)));
+    const double prompt = since(start);
+    start = Clock::now();
+    SPANSCOPE_TRY(passes(*plan, std::min(answer, plan->executed_end), plan->executed_end));
+    return close(*plan, prompt, since(start));
+  }
+
+  Status generated_turn() {
+    const Recipe& recipe = backend_.model().recipe;
+    auto planned = replay_.begin_answer(request_.generate.max_tokens);
+    if (!planned) return std::move(planned).error();
+    TurnPlan plan = std::move(*planned);
+    const Slot prompt_end = plan.cached + Slot(plan.phase.size());  // the first answer row included
+    begin(plan);
+    auto start = Clock::now();
+    SPANSCOPE_TRY(passes(plan, plan.cached, prompt_end - 1));
+    const double prompt = since(start);
+    start = Clock::now();
+    std::vector<TokenId> generated;
+    bool cut = false;
+    Slot at = prompt_end - 1;
+    for (;;) {
+      auto logits = pass(plan, at, at + 1, {RowPhase::answer}, true);
+      if (!logits) return std::move(logits).error();
+      ++at;
+      // Greedy; max_element keeps the first, so ties go to the lower id.
+      const TokenId id = TokenId(std::max_element(logits->begin(), logits->end()) - logits->begin());
+      generated.push_back(id);
+      if (tokenizer_->ends_generation(id)) break;
+      if (generated.size() >= request_.generate.max_tokens || (recipe.context && at >= recipe.context)) {
+        cut = true;
+        break;
+      }
+      plan.ids.resize(at);
+      plan.ids.push_back(id);
+    }
+    auto finished = replay_.finish_answer(generated, cut);
+    if (!finished) return std::move(finished).error();
+    std::vector<TokenId> words = generated;
+    if (!cut) words.pop_back();
+    outcome_.generated.push_back(tokenizer_->decode(words));
+    return close(*finished, prompt, since(start));
+  }
+
+  Status close(const TurnPlan& plan, double prompt, double answer) {
+    outcome_.seconds_prompt += prompt;
+    outcome_.seconds_answer += answer;
+    for (RowPhase p : plan.phase) ++(p == RowPhase::answer ? outcome_.answer_rows : outcome_.prompt_rows);
+    if (request_.record) {
+      auto turn = recorder_.close_turn(plan, replay_.ledger());
+      if (!turn) return std::move(turn).error();
+      turn->seconds_prompt = prompt;
+      turn->seconds_answer = answer;
+      const Ledger ledger = header_.has_text ? replay_.ledger() : without_text(replay_.ledger(), salt_);
+      if (writer_) {
+        SPANSCOPE_TRY(write_changes(ledger));
+        SPANSCOPE_TRY(write_turn(*writer_, *turn, header_));
+        SPANSCOPE_TRY(writer_->sync());
+      }
+      session_->ledger = ledger;
+      session_->turns.push_back(std::move(*turn));
+    }
+    report(plan.turn, true);
+    return {};
+  }
+
+  // New spans, and earlier ones that changed: the ledger as it stands from the first difference on.
+  Status write_changes(const Ledger& ledger) {
+    const std::vector<Span>& old = session_->ledger.spans;
+    size_t first = 0;
+    while (first < old.size() && first < ledger.spans.size() && same(old[first], ledger.spans[first])) ++first;
+    if (first == ledger.spans.size() && messages_written_) return {};
+    SPANSCOPE_TRY(write_ledger(*writer_, ledger, first, messages_, messages_written_ ? messages_.size() : 0));
+    messages_written_ = true;
+    return {};
+  }
+
+  ClosingScalars closing() const {
+    ClosingScalars c;
+    for (RowSet rows : {RowSet::answer, RowSet::all, RowSet::consumer}) {
+      const Recurrence r = replay_recurrence(*session_, rows, header_.lambda, session_->turns.back().turn);
+      for (const Sums& s : r.ema) c.ema_n.push_back(s.n), c.ema_triples.push_back(s.triples), c.ema_sink.push_back(s.sink), c.ema_u.push_back(s.u);
+      for (const Sums& s : r.cumulative) c.sum_n.push_back(s.n), c.sum_triples.push_back(s.triples), c.sum_sink.push_back(s.sink), c.sum_u.push_back(s.u);
+    }
+    return c;
+  }
+
+  void report(TurnId turn, bool closed) {
+    if (!request_.progress) return;
+    RecordProgress p;
+    p.turn = turn + 1;
+    p.turns = replay_.turns();
+    p.tokens_done = done_;
+    // Turns of about the same length as so far: good enough for "time left".
+    const double turns_done = closed ? turn + 1 : std::max(0.5, turn + 0.5);
+    p.tokens_total = uint64_t(double(done_) * double(p.turns) / turns_done);
+    p.tokens_total = std::max(p.tokens_total, done_);
+    p.seconds = since(start_);
+    p.tokens_per_second = p.seconds > 0 ? double(done_) / p.seconds : 0;
+    p.seconds_left = p.tokens_per_second > 0 ? double(p.tokens_total - done_) / p.tokens_per_second : 0;
+    p.file_bytes = writer_ ? writer_->bytes_written() : 0;
+    p.turn_closed = closed;
+    request_.progress(p);
+  }
+
+  Backend& backend_;
+  Replay& replay_;
+  const Tokenizer* tokenizer_;
+  SessionWriter* writer_;
+  SessionHeader header_;
+  std::vector<MessageInfo> messages_;
+  RecordRequest request_;
+  Recorder recorder_;
+  RecordOutcome outcome_;
+  std::shared_ptr<SessionData> session_;
+  std::unique_ptr<Cache> cache_;
+  std::vector<TokenPos> positions_;
+  std::string salt_ = sha256_hex(std::to_string(Clock::now().time_since_epoch().count()) + std::to_string(reinterpret_cast<uintptr_t>(this)));
+  bool messages_written_ = false;
+  uint64_t done_ = 0;
+  Clock::time_point start_;
+};
+
+}  // namespace
+
+Result<RecordOutcome> record_session(Backend& backend, Replay& replay, const Tokenizer* tokenizer, SessionWriter* writer, SessionHeader header,
+                                     const std::vector<MessageInfo>& messages, const RecordRequest& request) {
+  return Loop(backend, replay, tokenizer, writer, std::move(header), messages, request).run();
+}
+
+}  // namespace spanscope
