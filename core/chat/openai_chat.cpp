@@ -136,14 +136,14 @@ class Reader {
 
 bool blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
 
-// The first line that holds something is a message of its own, and more lines follow.
+// The first line that holds something is an object of its own: a message, or something that more lines follow.
 bool one_message_a_line(std::string_view bytes) {
   const size_t first = bytes.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || bytes[first] != '{') return false;
   const size_t end = std::min(bytes.find('\n', first), bytes.size());
   const auto parsed = parse_json(bytes.substr(first, end - first), "");
   if (!parsed || !parsed->is_object()) return false;
-  return !parsed->contains("messages") || !blank(bytes.substr(end));
+  return !blank(bytes.substr(end)) || (parsed->contains("role") && !parsed->contains("messages"));
 }
 
 Status read_lines(std::string_view bytes, const std::string& where, Conversation& out) {
