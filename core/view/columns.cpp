@@ -81,7 +81,7 @@ CellTable cell_table(const SessionData& session, std::span<const SpanId> rows, c
           out.row_state[r] = CellState::missing;
         }
       } else {
-        const Value value = unit_of(sums[id], unit_of_measure(settings.measure), session.ledger[id].tokens, false);
+        const Value value = unit_of(sums[id], unit_of_measure(settings.measure), session.ledger[id].tokens, session.ledger[id].kind == SpanKind::sink);
         cell.state = state_of(value.state);
         if (value.ok()) cell.number = value.number;
         totals[r] += sums[id];
@@ -92,7 +92,7 @@ CellTable cell_table(const SessionData& session, std::span<const SpanId> rows, c
   if (settings.measure != Measure::reads)
     for (size_t r = 0; r < rows.size(); ++r) {
       if (!totals[r].resident) continue;
-      const Value value = unit_of(totals[r], unit_of_measure(settings.measure), session.ledger[rows[r]].tokens, false);
+      const Value value = unit_of(totals[r], unit_of_measure(settings.measure), session.ledger[rows[r]].tokens, session.ledger[rows[r]].kind == SpanKind::sink);
       out.row_state[r] = state_of(value.state);
       if (value.ok()) out.row_value[r] = value.number;
     }

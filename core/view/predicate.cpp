@@ -222,6 +222,12 @@ class Parser {
     return text;
   }
 
+  std::string known_columns() const {
+    std::string out;
+    for (const std::string& name : columns_.column_names()) out += (out.empty() ? "" : ", ") + name;
+    return out;
+  }
+
   Status number(Node& node) {
     if (is_word("turn")) {
       node.relative_to_turn = true;
@@ -328,7 +334,7 @@ class Parser {
       if (!is(")")) return fail("expected )");
       next();
     } else {
-      if (!columns_.has_column(name.text)) return fail("unknown column \"" + name.text + "\"");
+      if (!columns_.has_column(name.text)) return fail("unknown column \"" + name.text + "\"; there are " + known_columns());
       s.column = name.text;
       next();
     }
@@ -390,7 +396,8 @@ std::vector<uint8_t> evaluate_node(const Node& n, const ViewColumns& c) {
       for (size_t i = 0; i < rows; ++i) out[i] = (c.word(i, n.word) == n.text) == (n.op == "=");
       break;
     case Node::Kind::text:
-      for (size_t i = 0; i < rows; ++i) out[i] = contains_text(c.text(i), n.text);
+      for (size_t i = 0; i < rows; ++i)
+        if (const auto text = c.text(i)) out[i] = contains_text(*text, n.text);
       break;
     case Node::Kind::name:
       for (size_t i = 0; i < rows; ++i) out[i] = contains_text(c.name(i), n.text);

@@ -34,13 +34,14 @@ class ViewColumns {
   virtual bool eligible(size_t row) const = 0;  // rows that "top" ranks: sinks only when asked for
   virtual Value scalar(size_t row, const Scalar& scalar) const = 0;
   virtual std::string word(size_t row, const std::string& column) const = 0;
-  virtual std::string text(size_t row) const = 0;
+  virtual std::optional<std::string> text(size_t row) const = 0;  // nothing: no text was stored, which matches nothing
   virtual std::string name(size_t row) const = 0;
   virtual bool under(size_t row, const std::string& path) const = 0;
   virtual double turn() const = 0;  // 1-based
   // What exists: for errors with a place.
   virtual bool has_column(const std::string& name) const = 0;
   virtual bool has_word(const std::string& name) const = 0;
+  virtual std::vector<std::string> column_names() const = 0;  // for the error about an unknown one
   virtual int64_t layers() const = 0;
   virtual int64_t query_heads() const = 0;
   virtual int64_t moe_layers() const = 0;

@@ -95,7 +95,16 @@ std::string SessionColumns::word(size_t row, const std::string& column) const {
   if (column == "kind") return span_kind_name(s.kind);
   return taint_name(s.taint);
 }
-std::string SessionColumns::text(size_t row) const { return session_.text_of(rows_[row]); }
+std::optional<std::string> SessionColumns::text(size_t row) const {
+  if (!session_.header.has_text) return std::nullopt;
+  return session_.text_of(rows_[row]);
+}
+std::vector<std::string> SessionColumns::column_names() const {
+  std::vector<std::string> out;
+  for (const Field& f : kFields) out.push_back(f.name);
+  for (const char* more : {"role", "kind", "taint", "name", "text", "layer[a..b]", "expert[m.e]", "mean(last k of share)", "slope(last k of share)"}) out.push_back(more);
+  return out;
+}
 std::string SessionColumns::name(size_t row) const { return session_.ledger[rows_[row]].name; }
 
 bool SessionColumns::under(size_t row, const std::string& path) const {
@@ -152,8 +161,8 @@ Value SessionColumns::layer(SpanId id, int64_t a, int64_t b) const {
   const TurnRecord& t = session_.turns[turn_];
   const auto at = std::find(t.profile_spans.begin(), t.profile_spans.end(), id);
   if (at == t.profile_spans.end()) return {};
-  const auto consumer = turn_sums(session_, t, RowSet::consumer);
-  const double triples = consumer[id].triples * double(b - a + 1) / double(session_.header.layers);
+  if (consumer_.empty()) consumer_ = turn_sums(session_, t, RowSet::consumer);
+  const double triples = consumer_[id].triples * double(b - a + 1) / double(session_.header.layers);
   if (triples <= 0) return {};
   const size_t p = size_t(at - t.profile_spans.begin()), count = t.profile_spans.size();
   double mass = 0;

@@ -19,12 +19,13 @@ class SessionColumns : public ViewColumns {
   bool eligible(size_t row) const override;
   Value scalar(size_t row, const Scalar& scalar) const override;
   std::string word(size_t row, const std::string& column) const override;
-  std::string text(size_t row) const override;
+  std::optional<std::string> text(size_t row) const override;
   std::string name(size_t row) const override;
   bool under(size_t row, const std::string& path) const override;
   double turn() const override { return double(session_.turns[turn_].turn) + 1; }
   bool has_column(const std::string& name) const override;
   bool has_word(const std::string& name) const override;
+  std::vector<std::string> column_names() const override;
   int64_t layers() const override { return session_.header.layers; }
   int64_t query_heads() const override { return session_.header.query_heads; }
   int64_t moe_layers() const override;
@@ -47,7 +48,7 @@ class SessionColumns : public ViewColumns {
   size_t turn_;
   MeasureSettings settings_;
   bool with_sinks_;
-  mutable std::vector<Sums> sums_;
+  mutable std::vector<Sums> sums_, consumer_;
   mutable Recurrence recurrence_;
   mutable bool have_sums_ = false, have_recurrence_ = false, have_history_ = false;
   mutable ReadHistory history_;
