@@ -7,8 +7,6 @@
 namespace spanscope {
 namespace {
 
-Color hex(uint32_t rgb) { return {uint8_t(rgb >> 16), uint8_t(rgb >> 8), uint8_t(rgb)}; }
-
 double luminance(Color c) {
   const auto linear = [](uint8_t v) {
     const double x = v / 255.0;
@@ -64,35 +62,20 @@ class Painter {
   DisplayList& list_;
 };
 
-// Counts per head are small: the ramp ends at 32 reads.
-Color ramp(const HeadGridStyle& style, uint32_t reads) {
-  if (style.reads.empty()) return style.bar;
-  const double t = std::clamp(std::log(std::max(1.0, double(reads))) / std::log(32.0), 0.0, 1.0);
-  const double at = t * double(style.reads.size() - 1);
-  const size_t i = std::min(size_t(at), style.reads.size() - 1), j = std::min(i + 1, style.reads.size() - 1);
-  const double f = at - double(i);
-  const auto mix = [&](uint8_t a, uint8_t b) { return uint8_t(std::lround(a + (double(b) - a) * f)); };
-  const Color a = style.reads[i], b = style.reads[j];
+// Counts per head are small: the ramp's end, 128, is reached at 32 reads.
+Color ramp(const Palette& palette, uint32_t reads) { return palette.reads_at(4.0 * reads); }
+
+Color mixed(Color a, Color b, double part) {
+  const auto mix = [&](uint8_t x, uint8_t y) { return uint8_t(std::lround(x + (double(y) - x) * part)); };
   return {mix(a.r, b.r), mix(a.g, b.g), mix(a.b, b.b)};
 }
 
 }  // namespace
 
-HeadGridStyle head_grid_style_light() {
-  HeadGridStyle s;
-  s.panel = hex(0xFFFFFF), s.text = hex(0x1A1F27), s.muted = hex(0x47505D), s.accent = hex(0x1B5CB8);
-  s.bar = hex(0x9FA6B0), s.zero_line = hex(0xB5BDC8), s.threshold = hex(0xB4125A), s.selection_ring = hex(0x1B5CB8);
-  // The reads ramp of the palette from its 8th stop on, where black or white digits both reach 4.5:1.
-  for (uint32_t c : {0xE87C4Au, 0xE57247u, 0xE06846u, 0xDB5F44u, 0xD55644u, 0xCE4E45u, 0xC74647u, 0xBE404Bu, 0xB63A4Eu, 0xAD3651u,
-                     0xA43153u, 0x9B2D55u, 0x912956u, 0x872656u, 0x7D2457u, 0x732256u, 0x682055u, 0x5E1E54u, 0x541D52u, 0x4A1A4Fu,
-                     0x41184Au, 0x371644u, 0x2F153Eu, 0x271437u, 0x1E1131u})
-    s.reads.push_back(hex(c));
-  return s;
-}
-
-HeadGridPicture head_grid_figure(const HeadGrid& g, const HeadGridStyle& style, double width, double height, int selected_layer,
+HeadGridPicture head_grid_figure(const HeadGrid& g, const Palette& palette, double width, double height, int selected_layer,
                                  int selected_column) {
   HeadGridPicture p;
+  const Color bar = mixed(palette.borderStrong, palette.panel, 0.3);
   const uint32_t per_kv = std::max(1u, g.heads / std::max(1u, g.kv_heads));
   p.group = g.kv_sum ? 1 : per_kv;
   const uint32_t groups = (g.columns + p.group - 1) / std::max(1u, p.group);
@@ -118,52 +101,52 @@ HeadGridPicture head_grid_figure(const HeadGrid& g, const HeadGridStyle& style, 
   if (!g.kv_sum && p.group > 1)
     for (uint32_t k = 0; k < groups; ++k) {
       const double x = p.x_of(k * p.group), w = p.cell_w * std::min(p.group, g.columns - k * p.group) - 1;
-      d.polyline({{x + 0.5, 20}, {x + 0.5, 15}, {x + w - 0.5, 15}, {x + w - 0.5, 20}}, style.muted);
+      d.polyline({{x + 0.5, 20}, {x + 0.5, 15}, {x + w - 0.5, 15}, {x + w - 0.5, 20}}, palette.textMuted);
       const bool narrow = w < 62;
-      d.text(x + w / 2, 10, (narrow ? "KV " : "KV head ") + std::to_string(k), style.text, TextAnchor::middle, 11, true);
+      d.text(x + w / 2, 10, (narrow ? "KV " : "KV head ") + std::to_string(k), palette.text, TextAnchor::middle, 11, true);
     }
   else
-    d.text(p.left, 10, g.kv_sum ? "KV heads" : "query heads", style.text, TextAnchor::start, 11, true);
-  d.text(p.left - 8, 36, "layer", style.muted, TextAnchor::end);
+    d.text(p.left, 10, g.kv_sum ? "KV heads" : "query heads", palette.text, TextAnchor::start, 11, true);
+  d.text(p.left - 8, 36, "layer", palette.textMuted, TextAnchor::end);
   for (uint32_t c = 0; c < g.columns; ++c) {
     const bool on = int(c) == selected_column;
-    d.text(p.x_of(c) + p.cell_w / 2, 36, std::to_string(c), on ? style.accent : style.muted, TextAnchor::middle, 10.5, on,
+    d.text(p.x_of(c) + p.cell_w / 2, 36, std::to_string(c), on ? palette.accent : palette.textMuted, TextAnchor::middle, 10.5, on,
            head_grid_id(HeadGridItem::column, c));
   }
-  d.text(marginal_x, 10, "reads of the layer", style.text, TextAnchor::start, 11, true);
+  d.text(marginal_x, 10, "reads of the layer", palette.text, TextAnchor::start, 11, true);
 
   const uint32_t layer_top = g.layer_reads.empty() ? 0 : *std::max_element(g.layer_reads.begin(), g.layer_reads.end());
   const double digits = std::min(11.0, p.cell_h - 3);
   for (uint32_t l = 0; l < g.layers; ++l) {
     const double y = p.y_of(l), base = y + p.cell_h / 2 + digits * 0.36;
     const bool on_layer = int(l) == selected_layer;
-    d.text(p.left - 8, base, std::to_string(l), on_layer ? style.accent : style.muted, TextAnchor::end, std::min(10.5, digits),
+    d.text(p.left - 8, base, std::to_string(l), on_layer ? palette.accent : palette.textMuted, TextAnchor::end, std::min(10.5, digits),
            on_layer, head_grid_id(HeadGridItem::layer, l));
     for (uint32_t c = 0; c < g.columns; ++c) {
       const HeadCell& cell = g.at(l, c);
       const double x = p.x_of(c);
       const uint64_t id = head_grid_id(HeadGridItem::cell, uint32_t(size_t(l) * g.columns + c));
       if (cell.reads) {
-        const Color fill = ramp(style, cell.reads);
+        const Color fill = ramp(palette, cell.reads);
         d.rect(x, y, p.cell_w - 1, p.cell_h - 1, fill, id);
         d.text(x + (p.cell_w - 1) / 2, base, std::to_string(cell.reads), ink_on(fill), TextAnchor::middle, digits, cell.reads >= 4, id);
       } else {
         d.rect(x, y, p.cell_w - 1, p.cell_h - 1, Color{0, 0, 0, 0}, id);  // nothing to see, but it answers the mouse
-        d.line(x + 2, y + p.cell_h - 3.5, p.cell_w - 5, 0, style.zero_line);
+        d.line(x + 2, y + p.cell_h - 3.5, p.cell_w - 5, 0, palette.zeroLine);
       }
       if (cell.has_habit && cell.habit > g.theta / 3) {
         const double s = std::min(7.0, p.cell_h * 0.4);
-        d.polygon({{x, y}, {x + s, y}, {x, y + s}}, style.threshold);
+        d.polygon({{x, y}, {x + s, y}, {x, y + s}}, palette.threshold);
       }
     }
     const uint32_t n = g.layer_reads[l];
     const double w = layer_top ? double(n) / layer_top * bar_room : 0;
-    d.line(marginal_x, y + p.cell_h - 3.5, 18, 0, style.zero_line);
-    if (n) d.rect(marginal_x, y + 3, w, p.cell_h - 7, on_layer ? style.accent : style.bar);
-    d.text(marginal_x + (n ? w + 5 : 24), base, std::to_string(n), on_layer ? style.accent : style.muted, TextAnchor::start,
+    d.line(marginal_x, y + p.cell_h - 3.5, 18, 0, palette.zeroLine);
+    if (n) d.rect(marginal_x, y + 3, w, p.cell_h - 7, on_layer ? palette.accent : bar);
+    d.text(marginal_x + (n ? w + 5 : 24), base, std::to_string(n), on_layer ? palette.accent : palette.textMuted, TextAnchor::start,
            std::min(10.5, digits), on_layer);
     if (g.window[l])
-      d.text(marginal_x + bar_room + 36, base, "window " + std::to_string(g.window[l]), style.muted, TextAnchor::end, 9);
+      d.text(marginal_x + bar_room + 36, base, "window " + std::to_string(g.window[l]), palette.textMuted, TextAnchor::end, 9);
   }
 
   const double bars = p.y_of(g.layers) + 6;
@@ -172,16 +155,16 @@ HeadGridPicture head_grid_figure(const HeadGrid& g, const HeadGridStyle& style, 
     const double x = p.x_of(c);
     const bool on = int(c) == selected_column;
     const double h = column_top ? double(g.column_reads[c]) / column_top * 32 : 0;
-    d.line(x + 3, bars + 34.5, p.cell_w - 7, 0, style.zero_line);
-    if (h > 0) d.rect(x + 3, bars + 34 - h, p.cell_w - 7, h, on ? style.accent : style.bar);
-    d.text(x + p.cell_w / 2, bars + 47, std::to_string(g.column_reads[c]), on ? style.accent : style.muted, TextAnchor::middle,
+    d.line(x + 3, bars + 34.5, p.cell_w - 7, 0, palette.zeroLine);
+    if (h > 0) d.rect(x + 3, bars + 34 - h, p.cell_w - 7, h, on ? palette.accent : bar);
+    d.text(x + p.cell_w / 2, bars + 47, std::to_string(g.column_reads[c]), on ? palette.accent : palette.textMuted, TextAnchor::middle,
            p.cell_w < 18 ? 8.5 : 10.5, on);
   }
-  d.text(p.left - 8, bars + 47, "reads", style.muted, TextAnchor::end);
-  d.text(marginal_x, bars + 47, "sum " + std::to_string(g.total), style.text, TextAnchor::start, 11, true);
+  d.text(p.left - 8, bars + 47, "reads", palette.textMuted, TextAnchor::end);
+  d.text(marginal_x, bars + 47, "sum " + std::to_string(g.total), palette.text, TextAnchor::start, 11, true);
   if (selected_layer >= 0 && selected_column >= 0 && uint32_t(selected_layer) < g.layers && uint32_t(selected_column) < g.columns)
     d.outline(p.x_of(uint32_t(selected_column)) - 1.5, p.y_of(uint32_t(selected_layer)) - 1.5, p.cell_w + 2, p.cell_h + 2,
-              style.selection_ring, 2.4);
+              palette.accent, 2.4);
   return p;
 }
 

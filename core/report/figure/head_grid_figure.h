@@ -10,6 +10,7 @@
 #include "core/record/reads.h"
 #include "core/record/session_data.h"
 #include "core/report/figure/display_list.h"
+#include "core/report/figure/palette.h"
 
 namespace spanscope {
 
@@ -55,12 +56,6 @@ struct BoundParts {
 };
 BoundParts bound_parts(const SessionData& session, const TurnRecord& turn, const HeadGrid& grid, uint32_t layer, uint32_t head);
 
-struct HeadGridStyle {
-  Color panel, text, muted, accent, bar, zero_line, threshold, selection_ring;
-  std::vector<Color> reads;  // the ramp, first = 1 read
-};
-HeadGridStyle head_grid_style_light();
-
 struct HeadGridPicture {
   DisplayList list;
   // Where the cells are, for hit testing and overlays.
@@ -76,7 +71,7 @@ inline uint64_t head_grid_id(HeadGridItem kind, uint32_t index) { return uint64_
 
 // Fits the picture into width x height as long as cells stay readable; beyond that it grows (the caller scrolls).
 // selected_*: -1 none.
-HeadGridPicture head_grid_figure(const HeadGrid& grid, const HeadGridStyle& style, double width, double height,
+HeadGridPicture head_grid_figure(const HeadGrid& grid, const Palette& palette, double width, double height,
                                  int selected_layer = -1, int selected_column = -1);
 
 }  // namespace spanscope
