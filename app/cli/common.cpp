@@ -9,6 +9,7 @@ namespace spanscope {
 int report_error(const Error& error) {
   std::fprintf(stderr, "spanscope: %s\n", error.line().c_str());
   for (size_t i = 0; i < error.advice.size() && i < 2; ++i) std::fprintf(stderr, "  %s\n", error.advice[i].c_str());
+  if (error.tag == "SPAN-USAGE") return kExitUsage;
   return error.code == ErrorCode::cancelled ? kExitStopped : kExitFailure;
 }
 

@@ -124,9 +124,9 @@ class Chats(ProgramTest):
         for arguments in [("record",), ("record", "--model", MODEL, "--frobnicate"), ("nonsense",), ()]:
             self.assertEqual(spanscope(*arguments).returncode, 2, arguments)
         self.check_error(self.record([{"role": "user", "content": "hi"}], "--detail", "token"), "SPAN-DETAIL")
-        self.check_error(self.record([{"role": "user", "content": "hi"}], "--theta-rec", "3"), "--theta-rec")
+        self.check_error(self.record([{"role": "user", "content": "hi"}], "--theta-rec", "3"), "--theta-rec", status=2)
         self.check_error(self.record([{"role": "user", "content": "hi"}], "--device", "cuda"), "SPAN-DEVICE")
-        self.check_error(self.record([{"role": "user", "content": "hi"}], "--generate", "x"), "--generate")
+        self.check_error(self.record([{"role": "user", "content": "hi"}], "--generate", "x"), "--generate", status=2)
 
 
 class Sessions(ProgramTest):

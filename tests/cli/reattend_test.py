@@ -71,7 +71,7 @@ class Reattend(ProgramTest):
         self.check_ok(spanscope("record", "--model", model, "--chat", DEMO / "demo12.json", "-o", session))
         other = DEMO / "relay-moe.gguf"
         self.check_error(spanscope("reattend", session, "--model", other, "--ask", "x"), "SPAN-OTHER-MODEL")
-        self.check_error(spanscope("reattend", session, "--model", model, "--ask", "x", "--mode", "A"), "subset")
+        self.check_error(spanscope("reattend", session, "--model", model, "--ask", "x", "--mode", "A"), "subset", status=2)
         self.check_error(spanscope("reattend", session, "--model", model, "--ask", "x", "--mode", "B"), "SPAN-MODE")
         self.check_error(spanscope("reattend", session, "--model", model, "--ask", "x", "--spans", "99999", "--mode", "A"),
                          "99999")
