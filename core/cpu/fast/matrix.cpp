@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/cpu/fast/matrix.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstring>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <tuple>
+
+#include "core/cpu/fast/buffer.h"
+#include "core/cpu/fast/vector_kernels.h"
+
+namespace spanscope::fast {
+namespace {
+
+// Debian's oneDNN runs on OpenMP; the number of threads is a setting of the calling thread. Looked up at run time, so
+// that a oneDNN built on another runtime needs nothing from OpenMP.
+struct OpenMp {
+  void (*set)(int) = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  int (*get)() = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
+};
+const OpenMp& open_mp() {
+  static const OpenMp functions;
+  return functions;
+}
+
+constexpr auto kF32 = dnnl::memory::data_type::f32;
+constexpr uint32_t kPanelUnit = 64, kPanelMost = 256;  // outputs; measured: 135 GFLOP/s a thread up to 256 x 1,536, half beyond
+constexpr uint32_t kFewRowItem = 32;                   // outputs of one work item of a few-row product
+
+dnnl::memory::desc matrix_desc(uint32_t rows, uint32_t cols, size_t stride) {
+  return {{rows, cols}, kF32, dnnl::memory::dims{dnnl::memory::dim(stride), 1}};
+}
+
+}  // namespace
+
+OneThread::OneThread() {
+  if (!open_mp().set || !open_mp().get) return;
+  before_ = open_mp().get();
+  open_mp().set(1);
+}
+OneThread::~OneThread() {
+  if (before_ > 0) open_mp().set(before_);
+}
+
+struct Matrices::Impl {
+  struct Panel {
+    uint32_t first = 0, count = 0;  // outputs
+    dnnl::memory weights;           // packed
+  };
+  struct Packed {
+    std::vector<Panel> panels;
+    uint64_t bytes = 0;
+  };
+  // rows, outputs, cols, input stride, output stride
+  using Shape = std::tuple<uint32_t, uint32_t, uint32_t, size_t, size_t>;
+  struct Call {
+    dnnl::matmul primitive;
+    dnnl::memory::desc x, out;
+    size_t scratch = 0;  // bytes
+    dnnl::memory::desc scratch_desc;
+  };
+
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  std::map<const uint8_t*, Packed> packed;                      // by the stored data
+  std::map<std::pair<uint32_t, uint32_t>, dnnl::memory::desc> layouts;  // by (cols, outputs of the panel)
+  std::map<Shape, Call> calls;
+  std::vector<dnnl::stream> streams;  // [thread]
+  std::vector<Buffer> scratch, tail;  // [thread] oneDNN's scratchpad; output of a padded row tile
+
+  dnnl::matmul::primitive_desc describe(const Shape& shape, const dnnl::memory::desc& weights) {
+    const auto& [rows, outputs, cols, x_stride, out_stride] = shape;
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return {dnnl::matmul::desc(matrix_desc(rows, cols, x_stride), weights, matrix_desc(rows, outputs, out_stride)),
+            attributes, engine};
+  }
+
+  // The layout that oneDNN likes best for full tiles of this shape; the other tiles use it too.
+  const dnnl::memory::desc& layout(uint32_t cols, uint32_t outputs) {
+    auto [at, fresh] = layouts.try_emplace({cols, outputs});
+    if (fresh) {
+      const dnnl::memory::desc any({cols, outputs}, kF32, dnnl::memory::format_tag::any);
+      at->second = describe({kRowTile, outputs, cols, cols, outputs}, any).weights_desc();
+    }
+    return at->second;
+  }
+
+  const Call& call(const Shape& shape) {
+    auto at = calls.find(shape);
+    if (at != calls.end()) return at->second;
+    const auto& [rows, outputs, cols, x_stride, out_stride] = shape;
+    const auto description = describe(shape, layout(cols, outputs));
+    Call made{dnnl::matmul(description), description.src_desc(), description.dst_desc(),
+              description.scratchpad_desc().get_size(), description.scratchpad_desc()};
+    return calls.emplace(shape, std::move(made)).first->second;
+  }
+
+  void pack(Team& team, const WeightMatrix& w) {
+    if (packed.count(w.data)) return;
+    Packed result;
+    const uint32_t panels = (w.rows + kPanelMost - 1) / kPanelMost;
+    const uint32_t width = (w.rows + panels * kPanelUnit - 1) / (panels * kPanelUnit) * kPanelUnit;
+    for (uint32_t first = 0; first < w.rows; first += width) {
+      const uint32_t count = std::min(width, w.rows - first);
+      Panel panel{first, count, dnnl::memory(layout(w.cols, count), engine)};
+      result.bytes += panel.weights.get_desc().get_size();
+      result.panels.push_back(std::move(panel));
+    }
+    team.for_each(result.panels.size(), [&](size_t item, unsigned thread) {
+      OneThread one;
+      Panel& panel = result.panels[item];
+      std::vector<float> plain(size_t(panel.count) * w.cols);
+      for (uint32_t o = 0; o < panel.count; ++o)
+        dequantise_row(w, panel.first + o, plain.data() + size_t(o) * w.cols);
+      dnnl::memory from({{w.cols, panel.count}, kF32, dnnl::memory::format_tag::ba}, engine, plain.data());
+      dnnl::reorder(from, panel.weights).execute(streams[thread], from, panel.weights);
+      streams[thread].wait();
+    });
+    packed.emplace(w.data, std::move(result));
+  }
+};
+
+Matrices::Matrices(Team& team) : team_(team), impl_(std::make_unique<Impl>()) {
+  for (unsigned t = 0; t < team.threads(); ++t) impl_->streams.emplace_back(impl_->engine);
+  impl_->scratch.resize(team.threads());
+  impl_->tail.resize(team.threads());
+}
+Matrices::~Matrices() = default;
+
+uint64_t Matrices::packed_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& [data, packed] : impl_->packed) bytes += packed.bytes;
+  return bytes;
+}
+
+void Matrices::multiply(std::span<const Product> products, uint32_t rows) {
+  if (rows <= kFewRows)
+    few_rows(products, rows);
+  else
+    many_rows(products, rows);
+}
+
+void Matrices::few_rows(std::span<const Product> products, uint32_t rows) {
+  struct Item {
+    const Product* product;
+    uint32_t first, count;
+  };
+  std::vector<Item> items;
+  for (const Product& p : products)
+    for (uint32_t first = 0; first < p.weights->rows; first += kFewRowItem)
+      items.push_back({&p, first, std::min(kFewRowItem, p.weights->rows - first)});
+  // Several items at once where there are many, so that handing them out costs nothing.
+  const size_t group = std::clamp<size_t>(items.size() / (team_.threads() * 8), 1, 16);
+  team_.for_each((items.size() + group - 1) / group, [&](size_t g, unsigned) {
+    for (size_t i = g * group; i < std::min((g + 1) * group, items.size()); ++i) {
+      const auto& [p, first, count] = items[i];
+      for (uint32_t row = 0; row < rows; row += 4)
+        few_row_product(*p->weights, first, count, p->x + row * p->x_stride, p->x_stride, std::min(4u, rows - row),
+                        p->out + row * p->out_stride + first, p->out_stride);
+    }
+  });
+}
+
+void Matrices::many_rows(std::span<const Product> products, uint32_t rows) {
+  struct Item {
+    const Product* product;
+    const Impl::Panel* panel;
+    const Impl::Call* call;
+    uint32_t row, rows;
+    bool padded;
+  };
+  OneThread one;
+  std::vector<Item> items;
+  size_t scratch = 0;
+  for (const Product& p : products) {
+    impl_->pack(team_, *p.weights);
+    for (const Impl::Panel& panel : impl_->packed.at(p.weights->data).panels)
+      for (uint32_t row = 0; row < rows; row += kRowTile) {
+        const uint32_t left = std::min(kRowTile, rows - row);
+        const uint32_t tile = (left + kRowPadding - 1) / kRowPadding * kRowPadding;
+        const bool padded = tile != left;
+        const Impl::Call& call = impl_->call(
+            {tile, panel.count, p.weights->cols, p.x_stride, padded ? size_t(panel.count) : p.out_stride});
+        scratch = std::max(scratch, call.scratch);
+        items.push_back({&p, &panel, &call, row, left, padded});
+      }
+  }
+  for (unsigned t = 0; t < team_.threads(); ++t) {
+    impl_->scratch[t].need(scratch / sizeof(float) + 1);
+    impl_->tail[t].need(size_t(kRowTile) * kPanelMost);
+  }
+  team_.for_each(items.size(), [&](size_t i, unsigned thread) {
+    OneThread one_here;
+    const Item& item = items[i];
+    float* out = item.padded ? impl_->tail[thread].data()
+                             : item.product->out + item.row * item.product->out_stride + item.panel->first;
+    dnnl::memory x(item.call->x, impl_->engine,
+                   const_cast<float*>(item.product->x + item.row * item.product->x_stride)),
+        y(item.call->out, impl_->engine, out), w(item.panel->weights),
+        pad(item.call->scratch_desc, impl_->engine, impl_->scratch[thread].data());
+    item.call->primitive.execute(impl_->streams[thread], {{DNNL_ARG_SRC, x},
+                                                          {DNNL_ARG_WEIGHTS, w},
+                                                          {DNNL_ARG_DST, y},
+                                                          {DNNL_ARG_SCRATCHPAD, pad}});
+    impl_->streams[thread].wait();
+    if (item.padded)
+      for (uint32_t r = 0; r < item.rows; ++r)
+        std::memcpy(item.product->out + (item.row + r) * item.product->out_stride + item.panel->first,
+                    out + size_t(r) * item.panel->count, item.panel->count * sizeof(float));
+  });
+}
+
+}  // namespace spanscope::fast

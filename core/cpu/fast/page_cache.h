@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Keys (rotated) and values in pages of 16 positions. A page is shared between forks until one of them writes to it.
+// Inside a page, per layer and KV head: keys [dim][16] (a dimension's 16 keys side by side, so that a kernel either
+// loads them as a vector or broadcasts neighbours), then values [16][dim]. Engine thread only.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "core/model/backend.h"
+
+namespace spanscope::fast {
+
+inline constexpr uint32_t kPageSlots = 16;
+
+class PageCache final : public Cache {
+ public:
+  PageCache(uint32_t layers, uint32_t kv_heads, uint32_t dim) : layers_(layers), kv_heads_(kv_heads), dim_(dim) {}
+
+  uint32_t size() const override { return uint32_t(positions_.size()); }
+  TokenPos position(Slot slot) const override { return positions_[slot]; }
+  void truncate(uint32_t size) override;
+  std::unique_ptr<Cache> select(std::span<const SlotRange> ranges) const override;
+  uint64_t bytes() const override;  // pages shared with another cache count in both
+
+  bool fits(uint32_t layers, uint32_t kv_heads, uint32_t dim) const {
+    return layers == layers_ && kv_heads == kv_heads_ && dim == dim_;
+  }
+  // Pages for `slots` slots, those from size() on not shared. Throws std::bad_alloc; what is stored stays as it was.
+  void make_room(uint32_t slots);
+  // Writes to slots >= size() within the room made; they count from commit() on, so a failed pass leaves no trace.
+  void write(uint32_t layer, uint32_t kv_head, Slot slot, const float* key, const float* value);
+  void commit(std::span<const TokenPos> positions);
+
+  std::span<const TokenPos> positions() const { return positions_; }
+  std::vector<const float*> pages() const;
+  size_t key_offset(uint32_t layer, uint32_t kv_head) const {  // floats from a page's begin
+    return (size_t(layer) * kv_heads_ + kv_head) * 2 * kPageSlots * dim_;
+  }
+  size_t value_offset(uint32_t layer, uint32_t kv_head) const {
+    return key_offset(layer, kv_head) + size_t(kPageSlots) * dim_;
+  }
+
+ private:
+  struct Page {
+    explicit Page(size_t floats);
+    Page(const Page& other, size_t floats);
+    ~Page();
+    Page& operator=(const Page&) = delete;
+    float* data;
+  };
+  size_t page_floats() const { return size_t(layers_) * kv_heads_ * 2 * kPageSlots * dim_; }
+  void copy_slot(const PageCache& from, Slot source, Slot target);
+
+  uint32_t layers_, kv_heads_, dim_;
+  std::vector<std::shared_ptr<Page>> pages_;
+  std::vector<TokenPos> positions_;  // [size], ascending
+};
+
+}  // namespace spanscope::fast

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/cpu/fast/vector_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/base/half.h"
+
+#include "core/cpu/fast/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/cpu/fast/vector_kernels.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+#include "core/cpu/fast/vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace spanscope {
+namespace fast {
+namespace HWY_NAMESPACE {
+
+// f16 bits to float without a branch: the exponent is moved by a product with 2^112, which is exact for subnormal
+// numbers too. (Infinities and NaN do not occur as block scales.)
+HWY_INLINE float Scale(const uint8_t* p) {
+  uint16_t h;
+  std::memcpy(&h, p, sizeof h);
+  const uint32_t magnitude = uint32_t(h & 0x7fffu) << 13, sign = uint32_t(h & 0x8000u) << 16;
+  float f;
+  std::memcpy(&f, &magnitude, sizeof f);
+  f *= 0x1p112f;
+  uint32_t bits;
+  std::memcpy(&bits, &f, sizeof bits);
+  bits |= sign;
+  std::memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
+// Element formats. Block() calls use(element, weights) for the 32 elements of a block, a vector at a time.
+template <int kMinimum>  // Q4_1: f16 minimum; Q4_0: -8 * scale
+struct Q4 {
+  static constexpr uint32_t kElements = 32, kBytes = kMinimum ? 20 : 18;
+  template <class Use>
+  static HWY_INLINE void Block(F d, const uint8_t* p, const Use& use) {
+    const hn::Rebind<uint8_t, F> d8;
+    const hn::RebindToSigned<F> di;
+    const size_t lanes = hn::Lanes(d);
+    const float scale = Scale(p), minimum = kMinimum ? Scale(p + 2) : -8.0f * scale;
+    const V dv = hn::Set(d, scale), mv = hn::Set(d, minimum);
+    const uint8_t* q = p + (kMinimum ? 4 : 2);
+    for (size_t j = 0; j < 16; j += lanes) {
+      const auto both = hn::PromoteTo(di, hn::LoadU(d8, q + j));
+      use(j, hn::MulAdd(hn::ConvertTo(d, hn::And(both, hn::Set(di, 15))), dv, mv));
+      use(j + 16, hn::MulAdd(hn::ConvertTo(d, hn::ShiftRight<4>(both)), dv, mv));
+    }
+  }
+};
+struct Q8 {
+  static constexpr uint32_t kElements = 32, kBytes = 34;
+  template <class Use>
+  static HWY_INLINE void Block(F d, const uint8_t* p, const Use& use) {
+    const hn::Rebind<int8_t, F> d8;
+    const hn::RebindToSigned<F> di;
+    const V dv = hn::Set(d, Scale(p));
+    const int8_t* q = reinterpret_cast<const int8_t*>(p + 2);
+    for (size_t j = 0; j < 32; j += hn::Lanes(d))
+      use(j, hn::Mul(hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d8, q + j))), dv));
+  }
+};
+// Elements without blocks, in steps of 32; the caller does the tail of a row.
+struct Plain32 {
+  static constexpr uint32_t kElements = 32, kBytes = 128;
+  template <class Use>
+  static HWY_INLINE void Block(F d, const uint8_t* p, const Use& use) {
+    for (size_t j = 0; j < 32; j += hn::Lanes(d)) {
+      HWY_ALIGN float part[16];
+      std::memcpy(part, p + 4 * j, 4 * hn::Lanes(d));
+      use(j, hn::Load(d, part));
+    }
+  }
+};
+struct Plain16 {
+  static constexpr uint32_t kElements = 32, kBytes = 64;
+  template <class Use>
+  static HWY_INLINE void Block(F d, const uint8_t* p, const Use& use) {
+    const hn::Rebind<uint16_t, F> d16;
+    const hn::RebindToUnsigned<F> du;
+    for (size_t j = 0; j < 32; j += hn::Lanes(d)) {
+      HWY_ALIGN uint16_t part[16];
+      std::memcpy(part, p + 2 * j, 2 * hn::Lanes(d));
+      const auto bits = hn::PromoteTo(du, hn::Load(d16, part));
+      const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
+      const V magnitude = hn::Mul(hn::BitCast(d, hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7fffu)))),
+                                  hn::Set(d, 0x1p112f));
+      use(j, hn::BitCast(d, hn::Or(hn::BitCast(du, magnitude), sign)));
+    }
+  }
+};
+struct Brain16 {
+  static constexpr uint32_t kElements = 32, kBytes = 64;
+  template <class Use>
+  static HWY_INLINE void Block(F d, const uint8_t* p, const Use& use) {
+    const hn::Rebind<uint16_t, F> d16;
+    const hn::RebindToUnsigned<F> du;
+    for (size_t j = 0; j < 32; j += hn::Lanes(d)) {
+      HWY_ALIGN uint16_t part[16];
+      std::memcpy(part, p + 2 * j, 2 * hn::Lanes(d));
+      use(j, hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::Load(d16, part)))));
+    }
+  }
+};
+
+float TailElement(TensorType type, const uint8_t* p) {
+  uint16_t h = 0;
+  float f = 0;
+  if (type == TensorType::f32)
+    std::memcpy(&f, p, sizeof f);
+  else
+    std::memcpy(&h, p, sizeof h);
+  return type == TensorType::f32 ? f : type == TensorType::f16 ? f16_to_f32(h) : bf16_to_f32(h);
+}
+
+template <class Format, uint32_t R>
+void ProductRows(const WeightMatrix& w, uint32_t first, uint32_t count, const float* HWY_RESTRICT x, size_t x_stride,
+                 float* HWY_RESTRICT out, size_t out_stride) {
+  const F d;
+  const uint32_t blocks = w.cols / Format::kElements, tail = w.cols % Format::kElements;
+  for (uint32_t o = 0; o < count; ++o) {
+    const uint8_t* p = w.row(first + o);
+    V low[R], high[R];  // two sums a row: neighbouring products need not wait for each other
+    for (uint32_t r = 0; r < R; ++r) low[r] = high[r] = hn::Zero(d);
+    for (uint32_t b = 0; b < blocks; ++b, p += Format::kBytes) {
+      const float* at = x + size_t(b) * Format::kElements;
+      Format::Block(d, p, [&](size_t j, V weights) HWY_ATTR {
+        V* sum = j < 16 ? low : high;
+        for (uint32_t r = 0; r < R; ++r) sum[r] = hn::MulAdd(weights, hn::LoadU(d, at + r * x_stride + j), sum[r]);
+      });
+    }
+    for (uint32_t r = 0; r < R; ++r) {
+      float total = Sum(d, hn::Add(low[r], high[r]));
+      for (uint32_t t = 0; t < tail; ++t)  // plain formats only: blocks of 32 divide their rows
+        total += TailElement(w.type, p + size_t(t) * block_bytes(w.type)) *
+                 x[r * x_stride + size_t(blocks) * Format::kElements + t];
+      out[r * out_stride + o] = total;
+    }
+  }
+}
+
+template <class Format>
+void Product(const WeightMatrix& w, uint32_t first, uint32_t count, const float* x, size_t x_stride, uint32_t rows,
+             float* out, size_t out_stride) {
+  switch (rows) {
+    case 1: return ProductRows<Format, 1>(w, first, count, x, x_stride, out, out_stride);
+    case 2: return ProductRows<Format, 2>(w, first, count, x, x_stride, out, out_stride);
+    case 3: return ProductRows<Format, 3>(w, first, count, x, x_stride, out, out_stride);
+    case 4: return ProductRows<Format, 4>(w, first, count, x, x_stride, out, out_stride);
+  }
+}
+
+void FewRowProduct(const WeightMatrix& w, uint32_t first, uint32_t count, const float* x, size_t x_stride,
+                   uint32_t rows, float* out, size_t out_stride) {
+  switch (w.type) {
+    case TensorType::f32: return Product<Plain32>(w, first, count, x, x_stride, rows, out, out_stride);
+    case TensorType::f16: return Product<Plain16>(w, first, count, x, x_stride, rows, out, out_stride);
+    case TensorType::bf16: return Product<Brain16>(w, first, count, x, x_stride, rows, out, out_stride);
+    case TensorType::q8_0: return Product<Q8>(w, first, count, x, x_stride, rows, out, out_stride);
+    case TensorType::q4_0: return Product<Q4<0>>(w, first, count, x, x_stride, rows, out, out_stride);
+    case TensorType::q4_1: return Product<Q4<1>>(w, first, count, x, x_stride, rows, out, out_stride);
+  }
+}
+
+void RmsNorm(const float* HWY_RESTRICT x, const float* HWY_RESTRICT weight, uint32_t n, float eps,
+             float* HWY_RESTRICT out) {
+  const F d;
+  const size_t lanes = hn::Lanes(d);
+  V squares = hn::Zero(d);
+  for (size_t i = 0; i < n; i += lanes) {
+    const V v = LoadFirst(d, x + i, n - i);
+    squares = hn::MulAdd(v, v, squares);
+  }
+  const float inverse = float(1.0 / std::sqrt(double(Sum(d, squares)) / double(n) + double(eps)));
+  const V factor = hn::Set(d, inverse);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreU(hn::Mul(hn::LoadU(d, weight + i), hn::Mul(hn::LoadU(d, x + i), factor)), d, out + i);
+  for (; i < n; ++i) out[i] = weight[i] * (x[i] * inverse);
+}
+
+void AddScaled(float* HWY_RESTRICT x, const float* HWY_RESTRICT delta, float scale, size_t n) {
+  const F d;
+  const V factor = hn::Set(d, scale);
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d))
+    hn::StoreU(hn::Add(hn::LoadU(d, x + i), hn::Mul(hn::LoadU(d, delta + i), factor)), d, x + i);
+  for (; i < n; ++i) x[i] += delta[i] * scale;
+}
+
+HWY_INLINE V Act(F d, Activation kind, V x) {
+  const V one = hn::Set(d, 1.0f);
+  if (kind == Activation::silu) return hn::Div(x, hn::Add(one, Exp(d, hn::Neg(x))));
+  // gelu by tanh: x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
+  const V inner = hn::Mul(hn::Set(d, 0.79788456f), hn::MulAdd(hn::Mul(hn::Mul(x, x), x), hn::Set(d, 0.044715f), x));
+  return hn::Mul(hn::Mul(hn::Set(d, 0.5f), x), hn::Add(one, Tanh(d, inner)));
+}
+
+void Activate(Activation kind, const float* gate, float* up, size_t n) {
+  const F d;
+  const size_t lanes = hn::Lanes(d);
+  for (size_t i = 0; i < n; i += lanes) {
+    const size_t left = std::min(lanes, n - i);
+    const float* from = gate ? gate + i : up + i;
+    V y;
+    if (kind == Activation::gelu_erf) {  // no family of today's recipes: plain code
+      HWY_ALIGN float part[16] = {};
+      for (size_t j = 0; j < left; ++j) part[j] = 0.5f * from[j] * (1.0f + std::erf(from[j] * 0.70710678f));
+      y = hn::Load(d, part);
+    } else {
+      y = Act(d, kind, LoadFirst(d, from, left));
+    }
+    if (gate) y = hn::Mul(y, LoadFirst(d, up + i, left));
+    if (left == lanes) {
+      hn::StoreU(y, d, up + i);
+    } else {
+      HWY_ALIGN float part[16];
+      hn::Store(y, d, part);
+      std::copy_n(part, left, up + i);
+    }
+  }
+}
+
+void Rotate(RotaryLayout layout, const float* HWY_RESTRICT cosines, const float* HWY_RESTRICT sines, uint32_t pairs,
+            float* HWY_RESTRICT head) {
+  const F d;
+  const size_t lanes = hn::Lanes(d);
+  size_t p = 0;
+  for (; p + lanes <= pairs; p += lanes) {
+    const V c = hn::LoadU(d, cosines + p), s = hn::LoadU(d, sines + p);
+    V a, b;
+    if (layout == RotaryLayout::interleaved) {
+      hn::LoadInterleaved2(d, head + 2 * p, a, b);
+    } else {
+      a = hn::LoadU(d, head + p);
+      b = hn::LoadU(d, head + pairs + p);
+    }
+    const V x = hn::Sub(hn::Mul(a, c), hn::Mul(b, s)), y = hn::Add(hn::Mul(a, s), hn::Mul(b, c));
+    if (layout == RotaryLayout::interleaved) {
+      hn::StoreInterleaved2(x, y, d, head + 2 * p);
+    } else {
+      hn::StoreU(x, d, head + p);
+      hn::StoreU(y, d, head + pairs + p);
+    }
+  }
+  const size_t step = layout == RotaryLayout::interleaved ? 2 : 1,
+               apart = layout == RotaryLayout::interleaved ? 1 : pairs;
+  for (; p < pairs; ++p) {
+    const float a = head[p * step], b = head[p * step + apart];
+    head[p * step] = a * cosines[p] - b * sines[p];
+    head[p * step + apart] = a * sines[p] + b * cosines[p];
+  }
+}
+
+const char* TargetName() { return hwy::TargetName(HWY_TARGET); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace fast
+}  // namespace spanscope
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace spanscope::fast {
+HWY_EXPORT(FewRowProduct);
+HWY_EXPORT(RmsNorm);
+HWY_EXPORT(AddScaled);
+HWY_EXPORT(Activate);
+HWY_EXPORT(Rotate);
+HWY_EXPORT(TargetName);
+
+void few_row_product(const WeightMatrix& w, uint32_t first, uint32_t count, const float* x, size_t x_stride,
+                     uint32_t rows, float* out, size_t out_stride) {
+  HWY_DYNAMIC_DISPATCH(FewRowProduct)(w, first, count, x, x_stride, rows, out, out_stride);
+}
+void rms_norm(const float* x, const float* weight, uint32_t n, float eps, float* out) {
+  HWY_DYNAMIC_DISPATCH(RmsNorm)(x, weight, n, eps, out);
+}
+void add_scaled(float* x, const float* delta, float scale, size_t n) {
+  HWY_DYNAMIC_DISPATCH(AddScaled)(x, delta, scale, n);
+}
+void activate(Activation kind, const float* gate, float* up, size_t n) {
+  HWY_DYNAMIC_DISPATCH(Activate)(kind, gate, up, n);
+}
+void rotate(RotaryLayout layout, const float* cosines, const float* sines, uint32_t pairs, float* head) {
+  HWY_DYNAMIC_DISPATCH(Rotate)(layout, cosines, sines, pairs, head);
+}
+const char* instruction_set() { return HWY_DYNAMIC_DISPATCH(TargetName)(); }
+}  // namespace spanscope::fast
+#endif
