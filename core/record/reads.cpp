@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "core/record/units.h"
+#include "core/record/visible.h"
 
 namespace spanscope {
 namespace {
@@ -16,41 +18,43 @@ uint32_t read_min_of(const SessionData& s, const ReadSettings& settings) {
   return settings.read_min ? settings.read_min : s.header.read_min();
 }
 
-// Keys at positions [begin, end) that a row sees: those up to itself, inside the window.
-uint32_t visible(TokenPos begin, TokenPos end, TokenPos row, uint32_t window) {
-  const TokenPos first = window && row + 1 > window ? row + 1 - window : 0;
-  const TokenPos from = std::max(begin, first), to = std::min<TokenPos>(end, row + 1);
-  return to > from ? to - from : 0;
-}
-
 // Does event i count at these settings? Only a larger factor than recorded needs more than the stored mass.
 class Counts {
  public:
   Counts(const SessionData& s, const TurnRecord& turn, const ReadSettings& settings)
       : session_(s), turn_(turn), theta_(settings.theta), factor_(settings.factor > s.header.factor ? settings.factor : 0) {
-    if (factor_ > 0)
-      for (size_t c = 0; c < turn.layout.size(); ++c) column_[turn.layout[c].leaf] = c;
+    if (factor_ <= 0) return;
+    outside_ = keys_outside(turn.layout, turn.context);
+    column_.assign(s.ledger.spans.size(), kNone32);
+    for (uint32_t c = 0; c < turn.layout.size(); ++c)
+      if (turn.layout[c].leaf < column_.size()) column_[turn.layout[c].leaf] = c;
   }
   bool operator()(size_t i) const {
     const EventColumns& e = turn_.events;
     if (!(e.mass[i] > theta_)) return false;
     if (factor_ <= 0) return true;
-    const auto it = column_.find(e.leaf[i]);
-    if (it == column_.end()) return false;
-    const LayoutEntry& leaf = turn_.layout[it->second];
+    const uint32_t column = e.leaf[i] < column_.size() ? column_[e.leaf[i]] : kNone32;
+    if (column == kNone32) return false;
+    const LayoutEntry& leaf = turn_.layout[column];
     const uint32_t window = e.layer[i] < session_.header.window.size() ? session_.header.window[e.layer[i]] : 0;
-    uint32_t all = 0;
-    for (const LayoutEntry& other : turn_.layout) all += visible(other.position, other.position + other.len, e.row[i], window);
-    const float u = all ? float(visible(leaf.position, leaf.position + leaf.len, e.row[i], window)) / float(all) : 0;
-    const float bound = std::min(session_.header.cap, std::max({theta_, factor_ * u, factor_ * e.habit[i]}));
-    return e.mass[i] > bound;
+    const uint64_t all = all_visible_keys(turn_.layout, outside_, e.row[i], window);
+    const double u = all ? double(visible_keys(leaf.position, leaf.position + leaf.len, e.row[i], window)) / double(all) : 0.0;
+    const double bound = std::min(double(session_.header.cap), std::max({double(theta_), factor_ * u, double(factor_) * e.habit[i]}));
+    return double(e.mass[i]) > bound;
+  }
+  // Of a (leaf, layer, head) whose weakest events were dropped: exact at the recorded and at the display line.
+  uint32_t dropped(size_t i) const {
+    if (factor_ > 0 || theta_ >= turn_.dropped_most) return 0;
+    if (theta_ <= session_.header.theta_rec) return turn_.dropped.count[i];
+    return theta_ <= kDisplayTheta ? turn_.dropped.above_display[i] : 0;
   }
 
  private:
   const SessionData& session_;
   const TurnRecord& turn_;
   float theta_, factor_;
-  std::map<SpanId, size_t> column_;
+  std::vector<KeyRun> outside_;
+  std::vector<uint32_t> column_;
 };
 
 bool dense_enough(std::vector<uint32_t>& rows, uint32_t least) {
@@ -111,6 +115,14 @@ TurnReads reads_of_turn(const SessionData& s, const TurnRecord& turn, const Read
     rows[leaf].push_back(turn.events.row[i]);
     for (SpanId parent : up[leaf]) ++out.reads[parent];
   }
+  for (size_t i = 0; i < turn.dropped.size(); ++i) {
+    const SpanId leaf = turn.dropped.leaf[i];
+    if (leaf >= spans || out.reads[leaf] < 0) continue;
+    const auto n = int32_t(counts.dropped(i));
+    out.reads[leaf] += n;
+    out.total += n;
+    for (SpanId parent : up[leaf]) out.reads[parent] += n;
+  }
   const uint32_t least = read_min_of(s, settings);
   for (size_t leaf = 0; leaf < spans; ++leaf)
     if (!rows[leaf].empty() && dense_enough(rows[leaf], least)) {
@@ -126,6 +138,9 @@ std::vector<Reader> readers_of(const SessionData& s, const TurnRecord& turn, Spa
   for (size_t i = 0; i < turn.events.size(); ++i)
     if (turn.events.leaf[i] < s.ledger.spans.size() && under(s, turn.events.leaf[i], span) && counts(i))
       ++by_head[{turn.events.layer[i], turn.events.head[i]}];
+  for (size_t i = 0; i < turn.dropped.size(); ++i)
+    if (const uint32_t n = counts.dropped(i); n > 0 && turn.dropped.leaf[i] < s.ledger.spans.size() && under(s, turn.dropped.leaf[i], span))
+      by_head[{turn.dropped.layer[i], turn.dropped.head[i]}] += n;
   std::vector<Reader> out;
   for (const auto& [head, n] : by_head) out.push_back({head.first, head.second, n});
   std::stable_sort(out.begin(), out.end(), [](const Reader& a, const Reader& b) { return a.reads > b.reads; });
@@ -165,7 +180,7 @@ std::vector<SpanId> dead_weight(const SessionData& s, const ReadHistory& history
     if (!read) out.push_back(span.id);
   }
   const auto cumulative = replay_recurrence(s, RowSet::answer, 1.0, turn).cumulative;
-  auto share = [&](SpanId id) { return cumulative[id].triples > 0 ? cumulative[id].n / cumulative[id].triples : 0.0; };
+  auto share = [&](SpanId id) { return cumulative[id].triples > 0 ? cumulative[id].n / cumulative[id].triples : std::numeric_limits<double>::infinity(); };
   std::stable_sort(out.begin(), out.end(), [&](SpanId a, SpanId b) {
     if (s.ledger[a].tokens != s.ledger[b].tokens) return s.ledger[a].tokens > s.ledger[b].tokens;
     if (share(a) != share(b)) return share(a) < share(b);

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <random>
 
 #include "core/base/digest.h"
+#include "core/base/knobs.h"
 #include "core/record/session_schema.h"
 #include "core/record/units.h"
 
@@ -14,12 +16,33 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr double kReportSeconds = 0.05;  // between progress reports
+
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 bool same(const Span& a, const Span& b) {
   return a.kind == b.kind && a.parent == b.parent && a.attached_to == b.attached_to && a.tokens == b.tokens && a.head_skip == b.head_skip &&
          a.tail_skip == b.tail_skip && a.digest == b.digest && a.name == b.name && a.source == b.source && a.birth == b.birth &&
          a.message == b.message && a.replaces == b.replaces && a.pinned == b.pinned;
+}
+
+std::string random_salt() {
+  std::random_device device;
+  std::string out;
+  for (int i = 0; i < 8; ++i) {
+    out += std::to_string(device());
+    out += '-';
+  }
+  return sha256_hex(out);
+}
+
+// Greedy; ties go to the lower id. A value that is no number is never chosen.
+Result<TokenId> strongest(const std::vector<float>& logits) {
+  int64_t best = -1;
+  for (size_t i = 0; i < logits.size(); ++i)
+    if (!std::isnan(logits[i]) && (best < 0 || logits[i] > logits[size_t(best)])) best = int64_t(i);
+  if (best < 0) return make_error(ErrorCode::invalid, "SPAN-LOGITS", "the model's output holds no numbers: nothing can be generated");
+  return TokenId(best);
 }
 
 // Without text nothing may lead back to it: names begin with the message's words, digests of short texts can be guessed.
@@ -54,8 +77,12 @@ class Loop {
     const GenerateMode& g = request_.generate;
     if (g.kind != GenerateMode::Kind::none && !tokenizer_)
       return make_error(ErrorCode::unsupported, "SPAN-GENERATE", "generating needs the model's tokenizer", "--generate");
-    if (g.kind == GenerateMode::Kind::turn && g.turn > replay_.turns())
+    if (g.kind == GenerateMode::Kind::turn && (g.turn < 1 || g.turn > replay_.turns()))
       return make_error(ErrorCode::invalid, "SPAN-TURN", "turn " + std::to_string(g.turn) + " was asked for, the conversation has " + std::to_string(replay_.turns()), "--generate");
+    if (g.kind == GenerateMode::Kind::open && !ends_open())
+      return make_error(ErrorCode::invalid, "SPAN-TURN", "the conversation ends with an answer: there is no open turn to answer", "--generate");
+    if (g.kind != GenerateMode::Kind::none && g.max_tokens == 0)
+      return make_error(ErrorCode::invalid, "SPAN-GENERATE", "an answer needs at least one token", "--max-tokens");
     while (!replay_.done()) {
       if (request_.stop.stop_requested()) {
         outcome_.stopped = true;
@@ -64,7 +91,7 @@ class Loop {
       const uint32_t index = replay_.next_index();
       const bool last = index + 1 == replay_.turns();
       const bool generate = g.kind == GenerateMode::Kind::all || (g.kind == GenerateMode::Kind::turn && index + 1 == g.turn) ||
-                            (g.kind == GenerateMode::Kind::open && last);
+                            (g.kind == GenerateMode::Kind::open && last && ends_open());
       auto status = generate ? generated_turn() : replayed_turn();
       if (!status) {
         if (status.error().code != ErrorCode::cancelled) return std::move(status).error();
@@ -76,7 +103,11 @@ class Loop {
         break;
       }
     }
+    session_->findings = replay_.findings();
+    for (const TurnRecord& turn : session_->turns)
+      if (auto f = dropped_finding(turn)) session_->findings.push_back(*f);
     if (writer_) {
+      if (!replay_.findings().empty()) SPANSCOPE_TRY(write_findings(*writer_, replay_.findings()));
       if (!session_->turns.empty()) {
         session_->closing = closing();
         SPANSCOPE_TRY(write_closing(*writer_, session_->closing));
@@ -119,8 +150,13 @@ class Loop {
     header_.cap = request_.recorder.cap;
     header_.lambda = request_.recorder.lambda;
     header_.habit_min_rows = request_.recorder.habit_min_rows;
+    if (header_.tokenizer_digest.empty() && tokenizer_) header_.tokenizer_digest = tokenizer_->digest();
+    if (header_.knobs.empty()) header_.knobs = knobs_set();
     if (writer_) header_.session_id = writer_->session_id();
   }
+
+  // Messages after the last assistant message form an open turn (D2).
+  bool ends_open() const { return !messages_.empty() && messages_.back().role != "assistant"; }
 
   // One pass over slots [begin, end). Returns the last row's logits when asked for.
   Result<std::vector<float>> pass(const TurnPlan& plan, Slot begin, Slot end, const std::vector<RowPhase>& phases, bool logits) {
@@ -150,23 +186,27 @@ class Loop {
     while (begin < end) {
       Slot stop = std::min(end, begin + request_.pass_rows);
       if (begin < first_answer) stop = std::min(stop, std::max(first_answer, begin + 1));
-      const std::vector<RowPhase> phases(plan.phase.begin() + (begin - plan.cached), plan.phase.begin() + (stop - plan.cached));
-      auto result = pass(plan, begin, stop, phases, false);
+      phases_.assign(plan.phase.begin() + (begin - plan.cached), plan.phase.begin() + (stop - plan.cached));
+      auto result = pass(plan, begin, stop, phases_, false);
       if (!result) return std::move(result).error();
       begin = stop;
     }
     return {};
   }
 
-  void begin(const TurnPlan& plan) {
+  Status begin(const TurnPlan& plan) {
+    if (plan.cached > cache_->size())
+      return make_error(ErrorCode::invalid, "SPAN-RECORDER",
+                        "turn " + std::to_string(plan.turn + 1) + " builds on " + std::to_string(plan.cached) + " cached tokens, the cache holds " + std::to_string(cache_->size()));
     cache_->truncate(plan.cached);
     if (request_.record) recorder_.begin_turn(plan, replay_.ledger());
+    return {};
   }
 
   Status replayed_turn() {
     auto plan = replay_.next();
     if (!plan) return std::move(plan).error();
-    begin(*plan);
+    SPANSCOPE_TRY(begin(*plan));
     const Slot answer = plan->answer_len ? std::max(plan->first_answer_row(), plan->cached) : plan->executed_end;
     auto start = Clock::now();
     SPANSCOPE_TRY(passes(*plan, plan->cached, std::min(answer, plan->executed_end)));
@@ -182,7 +222,7 @@ class Loop {
     if (!planned) return std::move(planned).error();
     TurnPlan plan = std::move(*planned);
     const Slot prompt_end = plan.cached + Slot(plan.phase.size());  // the first answer row included
-    begin(plan);
+    SPANSCOPE_TRY(begin(plan));
     auto start = Clock::now();
     SPANSCOPE_TRY(passes(plan, plan.cached, prompt_end - 1));
     const double prompt = since(start);
@@ -190,27 +230,42 @@ class Loop {
     std::vector<TokenId> generated;
     bool cut = false;
     Slot at = prompt_end - 1;
+    phases_.assign(1, RowPhase::answer);
     for (;;) {
-      auto logits = pass(plan, at, at + 1, {RowPhase::answer}, true);
+      auto logits = pass(plan, at, at + 1, phases_, true);
       if (!logits) return std::move(logits).error();
       ++at;
-      // Greedy; max_element keeps the first, so ties go to the lower id.
-      const TokenId id = TokenId(std::max_element(logits->begin(), logits->end()) - logits->begin());
+      auto chosen = strongest(*logits);
+      if (!chosen) return std::move(chosen).error();
+      const TokenId id = *chosen;
       generated.push_back(id);
       if (tokenizer_->ends_generation(id)) break;
       if (generated.size() >= request_.generate.max_tokens || (recipe.context && at >= recipe.context)) {
         cut = true;
         break;
       }
-      plan.ids.resize(at);
-      plan.ids.push_back(id);
+      plan.ids.push_back(id);  // slot `at`
     }
     auto finished = replay_.finish_answer(generated, cut);
     if (!finished) return std::move(finished).error();
     std::vector<TokenId> words = generated;
     if (!cut) words.pop_back();
     outcome_.generated.push_back(tokenizer_->decode(words));
+    note_answer(finished->message);
     return close(*finished, prompt, since(start));
+  }
+
+  // An open turn's answer is a message that the conversation did not have; one that replaces an answer has lost its id.
+  void note_answer(int32_t message) {
+    if (message < 0) return;
+    const size_t at = size_t(message);
+    if (at >= messages_.size()) {
+      messages_.resize(at + 1);
+      messages_[at].role = "assistant";
+    } else {
+      messages_[at].id.clear();
+    }
+    session_->messages = messages_;
   }
 
   Status close(const TurnPlan& plan, double prompt, double answer) {
@@ -240,9 +295,10 @@ class Loop {
     const std::vector<Span>& old = session_->ledger.spans;
     size_t first = 0;
     while (first < old.size() && first < ledger.spans.size() && same(old[first], ledger.spans[first])) ++first;
-    if (first == ledger.spans.size() && messages_written_) return {};
-    SPANSCOPE_TRY(write_ledger(*writer_, ledger, first, messages_, messages_written_ ? messages_.size() : 0));
-    messages_written_ = true;
+    const size_t reached = messages_written_;
+    if (first == ledger.spans.size() && reached == messages_.size()) return {};
+    SPANSCOPE_TRY(write_ledger(*writer_, ledger, first, messages_, reached));
+    messages_written_ = messages_.size();
     return {};
   }
 
@@ -258,15 +314,18 @@ class Loop {
 
   void report(TurnId turn, bool closed) {
     if (!request_.progress) return;
+    const double now = since(start_);
+    if (!closed && now - reported_ < kReportSeconds) return;
+    reported_ = now;
     RecordProgress p;
     p.turn = turn + 1;
     p.turns = replay_.turns();
     p.tokens_done = done_;
-    // Turns of about the same length as so far: good enough for "time left".
+    // Without a total the turns are taken to be about as long as so far.
     const double turns_done = closed ? turn + 1 : std::max(0.5, turn + 0.5);
-    p.tokens_total = uint64_t(double(done_) * double(p.turns) / turns_done);
+    p.tokens_total = request_.tokens_total ? request_.tokens_total : uint64_t(double(done_) * double(p.turns) / turns_done);
     p.tokens_total = std::max(p.tokens_total, done_);
-    p.seconds = since(start_);
+    p.seconds = now;
     p.tokens_per_second = p.seconds > 0 ? double(done_) / p.seconds : 0;
     p.seconds_left = p.tokens_per_second > 0 ? double(p.tokens_total - done_) / p.tokens_per_second : 0;
     p.file_bytes = writer_ ? writer_->bytes_written() : 0;
@@ -286,9 +345,11 @@ class Loop {
   std::shared_ptr<SessionData> session_;
   std::unique_ptr<Cache> cache_;
   std::vector<TokenPos> positions_;
-  std::string salt_ = sha256_hex(std::to_string(Clock::now().time_since_epoch().count()) + std::to_string(reinterpret_cast<uintptr_t>(this)));
-  bool messages_written_ = false;
+  std::vector<RowPhase> phases_;
+  const std::string salt_ = random_salt();
+  size_t messages_written_ = 0;
   uint64_t done_ = 0;
+  double reported_ = -1;
   Clock::time_point start_;
 };
 

@@ -36,6 +36,7 @@ struct RecordRequest {
   GenerateMode generate;
   bool record = true;         // false: the same passes without plan and file (for measurements)
   uint32_t pass_rows = 512;   // prefill pass size, at most kMaxPlannedRows
+  uint64_t tokens_total = 0;  // rows of the whole replay when known (progress); 0: estimated from the turns
   std::function<void(const RecordProgress&)> progress;
   std::stop_token stop;
 };

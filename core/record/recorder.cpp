@@ -1,91 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Turn accumulators, in double. Sizes: [layers][3][leaves] + [layers][levels][leaves] + [3][query leaves][leaves] per turn,
-// and one habit sum per (span, layer, head) for the whole session.
+// The recorder pass by pass. What a pass costs here is a few additions per (layer, head, leaf); everything that can wait is
+// done once a turn (turn_close.cpp).
 #include "core/record/recorder.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <tuple>
 
+#include "core/record/recorder_state.h"
+
 namespace spanscope {
-namespace {
-
-constexpr size_t kMaxEvents = size_t(1) << 20;  // of a turn that are kept (D5)
-constexpr double kConservation = 1e-5;          // relative, f32 score kernels (D3)
-constexpr const char* kPhaseNames[] = {"prompt", "answer", "recompute"};
-
-struct Spike {
-  float mass = -1;
-  uint16_t layer = 0, head = 0;
-  uint32_t row = 0;
-  // Ties go to the lowest (layer, head, row).
-  bool below(float m, uint16_t l, uint16_t h, uint32_t r) const {
-    if (m != mass) return m > mass;
-    return std::tie(l, h, r) < std::tie(layer, head, row);
-  }
-};
-
-struct Event {
-  uint32_t row, column;
-  uint16_t layer, head;
-  float mass, habit;
-};
-
-}  // namespace
-
-struct Recorder::State {
-  uint32_t layers, heads;
-  std::vector<uint32_t> window;
-  bool moe = false;
-  std::vector<uint8_t> moe_layer;
-  RecorderOptions options;
-
-  // --- kept across turns: how much each head rests on each span (D5), index (span * layers + layer) * heads + head
-  std::vector<double> habit_sum;
-  std::vector<uint64_t> habit_rows;  // [spans]
-
-  // --- this turn
-  TurnPlan turn;
-  std::vector<SpanId> leaves;        // [S] layout order
-  std::vector<uint8_t> readable;     // [S]
-  uint32_t levels = 1;
-  std::vector<std::vector<SpanId>> ancestor;  // [S] from the root: level 1, 2, ...
-  struct Extent {
-    SpanId span;
-    TokenPos begin, end;
-    uint32_t level;
-  };
-  std::vector<Extent> extents;       // resident parents
-  std::vector<double> layer_phase;   // [layers][3][S]
-  std::vector<double> layer_inside;  // [layers][levels][S]
-  std::vector<double> qk;            // [3][S as query leaves][S]
-  std::vector<double> learned, unattributed;  // [3][layers]
-  std::vector<double> total;         // [layers][heads][3] conservation
-  uint64_t phase_rows[4] = {0, 0, 0, 0};
-  std::vector<Spike> spikes;         // [S]
-  std::vector<Event> events;
-  std::vector<float> frozen;         // [layers][heads][S] habit as used in this turn
-  bool answer_begun = false;
-  RoutingColumns routing;
-  std::vector<std::vector<uint16_t>> route_ids;  // [moe layers] rows x K, in pass order
-  std::vector<std::vector<float>> route_weights, route_margin;
-
-  // --- this pass
-  RecordPlan plan;
-  Slot begin = 0;
-  std::vector<TokenPos> row_position;
-  std::vector<uint32_t> query_column;  // plan's query leaf -> column
-
-  size_t columns() const { return leaves.size(); }
-  TokenPos position_of(Slot slot) const {
-    for (const LayoutEntry& e : turn.layout)
-      if (slot >= e.slot && slot < e.slot + e.len) return e.position + (slot - e.slot);
-    return slot;
-  }
-};
 
 Recorder::Recorder(const Recipe& recipe, RecorderOptions options) : state_(std::make_unique<State>()) {
   State& s = *state_;
@@ -95,374 +18,298 @@ Recorder::Recorder(const Recipe& recipe, RecorderOptions options) : state_(std::
   s.window.resize(s.layers, 0);
   s.moe_layer = recipe.moe_layer;
   s.moe_layer.resize(s.layers, 0);
+  s.learned_sink = recipe.learned_sink;
   s.options = options;
-  s.moe = options.routing && recipe.moe_layers() > 0;
+  s.routing = options.routing && recipe.moe_layers() > 0;
+  s.habit.pairs = size_t(s.layers) * s.heads;
 }
 Recorder::~Recorder() = default;
 
 void Recorder::begin_turn(const TurnPlan& plan, const Ledger& ledger) {
   State& s = *state_;
-  s.turn = plan;
-  s.leaves.clear();
-  s.readable.clear();
-  s.ancestor.clear();
-  s.extents.clear();
-  s.levels = 1;
-  std::vector<int64_t> extent_of(ledger.spans.size(), -1);
-  for (const LayoutEntry& e : plan.layout) {
-    s.leaves.push_back(e.leaf);
-    const bool content = ledger[e.leaf].kind == SpanKind::content;
-    s.readable.push_back(content);
-    std::vector<SpanId> chain = content ? ledger.ancestors(e.leaf) : std::vector<SpanId>{};
-    std::reverse(chain.begin(), chain.end());
-    for (size_t k = 0; k < chain.size(); ++k) {
-      if (extent_of[chain[k]] < 0) {
-        extent_of[chain[k]] = int64_t(s.extents.size());
-        s.extents.push_back({chain[k], e.position, 0, uint32_t(k + 1)});
-      }
-      State::Extent& x = s.extents[size_t(extent_of[chain[k]])];
-      x.end = std::max(x.end, e.position + e.len);
-    }
-    s.levels = std::max(s.levels, uint32_t(chain.size() + 1));
-    s.ancestor.push_back(std::move(chain));
-  }
-  const size_t columns = s.columns();
-  s.layer_phase.assign(size_t(s.layers) * 3 * columns, 0);
-  s.layer_inside.assign(size_t(s.layers) * s.levels * columns, 0);
-  s.qk.assign(3 * columns * columns, 0);
-  s.learned.assign(3 * s.layers, 0);
-  s.unattributed.assign(3 * s.layers, 0);
-  s.total.assign(size_t(s.layers) * s.heads * 3, 0);
+  s.shape.build(plan.layout, ledger);
+  s.habit.grow(ledger.spans.size());
+  const size_t columns = s.columns(), layers = s.layers;
+  s.first_query = s.shape.column_of(plan.cached);
+  s.queries = columns ? uint32_t(columns) - s.first_query : 0;
+  s.total.assign(layers * columns, 0);
+  s.answer.assign(layers * columns, 0);
+  s.inside.assign(layers * s.shape.levels * columns, 0);
+  s.consumer.assign(layers * s.heads * columns, 0);
+  s.consumer_rows.assign(columns, 0);
+  s.query_mass.assign(size_t(kPhases) * s.queries * columns, 0);
+  s.query_rows.assign(size_t(kPhases) * s.queries, 0);
+  s.query_learned.assign(size_t(kPhases) * s.queries, 0);
+  s.learned.assign(kPhases * layers, 0);
+  s.unattributed.assign(kPhases * layers, 0);
+  s.conserved.assign(layers * s.heads * kPhases, 0);
   std::fill(std::begin(s.phase_rows), std::end(s.phase_rows), 0);
   s.spikes.assign(columns, {});
   s.events.clear();
-  s.frozen.assign(size_t(s.layers) * s.heads * columns, 0);
+  s.dropped = {};
   s.answer_begun = false;
-  s.route_ids.assign(s.layers, {});
-  s.route_weights.assign(s.layers, {});
-  s.route_margin.assign(s.layers, {});
-  const size_t spans = ledger.spans.size();
-  if (s.habit_rows.size() < spans) {
-    s.habit_rows.resize(spans, 0);
-    s.habit_sum.resize(spans * s.layers * s.heads, 0);
-  }
+  s.habit_columns = 0;
+  s.route_ids.resize(layers), s.route_weights.resize(layers), s.route_margin.resize(layers);
+  for (size_t l = 0; l < layers; ++l) s.route_ids[l].clear(), s.route_weights[l].clear(), s.route_margin[l].clear();
+  s.plan.leaves.clear();
+  s.plan.levels = s.shape.levels;
+  s.plan.theta_rec = s.options.theta_rec;
+  s.plan.factor = s.options.factor;
+  s.plan.cap = s.options.cap;
+  s.plan.want_routing = s.routing;
+  s.plan.habit.clear();
 }
 
 const RecordPlan& Recorder::plan_pass(Slot begin, Slot end, const std::vector<RowPhase>& phases) {
   State& s = *state_;
-  RecordPlan& p = s.plan;
+  s.plan_leaves(end);
+  s.plan_rows(begin, end, phases);
+  const bool answers = s.pass_has[size_t(RowPhase::answer)];
+  if (answers && !s.answer_begun) s.freeze_habit();  // before this pass's own rows are counted
+  s.count_consumers();
+  if (answers) {
+    const size_t n = s.plan.leaves.size(), columns = s.columns();
+    if (s.habit_columns != n) {
+      s.plan.habit.resize(s.habit.pairs * n);
+      for (size_t pair = 0; pair < s.habit.pairs; ++pair)
+        std::copy_n(&s.frozen[pair * columns], n, &s.plan.habit[pair * n]);
+      s.habit_columns = n;
+    }
+  } else {
+    s.plan.habit.clear();
+    s.habit_columns = 0;
+  }
+  return s.plan;
+}
+
+// Leaves as far as the pass reaches: those behind it have no keys yet, and one that is still growing ends with the pass.
+void Recorder::State::plan_leaves(Slot end) {
+  size_t n = 0;
+  while (n < columns() && shape.leaves[n].slot < end) ++n;
+  if (plan.leaves.size() != n) {
+    plan.leaves.resize(n);
+    for (size_t k = 0; k < n; ++k) {
+      const LayoutEntry& e = shape.leaves[k];
+      plan.leaves[k] = {e.slot, e.len, e.position + e.len, shape.readable[k] != 0};
+    }
+    plan.group_of_leaf.assign(size_t(shape.levels) * n, -1);
+    for (size_t k = 0; k < n; ++k) plan.group_of_leaf[k] = int32_t(k);
+    for (size_t p = 0; p < shape.parents.size(); ++p)
+      for (uint32_t k : shape.parents[p].columns)
+        if (k < n) plan.group_of_leaf[shape.parents[p].level * n + k] = int32_t(p);
+  }
+  for (size_t k = n; k-- > 0;) {
+    const LayoutEntry& e = shape.leaves[k];
+    plan.leaves[k].len = std::min(e.len, end - e.slot);
+    if (plan.leaves[k].len == e.len && e.slot + e.len < end) break;  // the ones before are whole already
+  }
+}
+
+void Recorder::State::plan_rows(Slot begin, Slot end, const std::vector<RowPhase>& phases) {
   const uint32_t rows = end - begin;
-  s.begin = begin;
-  // Leaves as far as the pass reaches: later ones have no keys yet, a growing one is cut.
-  p.leaves.clear();
-  for (size_t c = 0; c < s.columns(); ++c) {
-    const LayoutEntry& e = s.turn.layout[c];
-    if (e.slot >= end) break;
-    p.leaves.push_back({e.slot, std::min(e.len, end - e.slot), e.position + e.len, s.readable[c] != 0});
-  }
-  const size_t columns = p.leaves.size();
-  p.levels = s.levels;
-  p.group_of_leaf.assign(s.levels * columns, -1);
-  for (size_t c = 0; c < columns; ++c) {
-    p.group_of_leaf[c] = int32_t(c);
-    for (size_t k = 0; k < s.ancestor[c].size(); ++k) p.group_of_leaf[(k + 1) * columns + c] = int32_t(s.ancestor[c][k]);
-  }
-  p.group_of_row.assign(size_t(s.levels) * rows, -1);
-  p.row_phase = phases;
-  p.row_query.assign(rows, 0);
-  s.row_position.resize(rows);
-  s.query_column.clear();
-  size_t c = 0;
+  plan.row_phase.assign(phases.begin(), phases.end());
+  plan.row_query.resize(rows);
+  plan.group_of_row.assign(size_t(shape.levels) * rows, -1);
+  row_position.resize(rows);
+  pass_query.clear();
+  inside_columns.resize(shape.levels);
+  for (auto& list : inside_columns) list.clear();
+
+  uint32_t column = shape.column_of(begin);
   for (uint32_t r = 0; r < rows; ++r) {
     const Slot slot = begin + r;
-    while (c + 1 < columns && slot >= s.turn.layout[c].slot + s.turn.layout[c].len) ++c;
-    const LayoutEntry& e = s.turn.layout[c];
-    s.row_position[r] = e.position + (slot - e.slot);
-    if (s.query_column.empty() || s.query_column.back() != c) s.query_column.push_back(uint32_t(c));
-    p.row_query[r] = uint32_t(s.query_column.size() - 1);
-    p.group_of_row[r] = int32_t(c);
-    for (const State::Extent& x : s.extents)
-      if (s.row_position[r] >= x.begin && s.row_position[r] < x.end) p.group_of_row[size_t(x.level) * rows + r] = int32_t(x.span);
+    while (column + 1 < columns() && slot >= shape.leaves[column + 1].slot) ++column;
+    row_position[r] = shape.position_of(slot, column);
+    if (pass_query.empty() || pass_query.back() != column) {
+      pass_query.push_back(column);
+      inside_columns[0].push_back(column);
+    }
+    plan.row_query[r] = uint32_t(pass_query.size() - 1);
+    plan.group_of_row[r] = int32_t(column);
   }
-  p.query_leaves = uint32_t(s.query_column.size());
-  p.theta_rec = s.options.theta_rec;
-  p.factor = s.options.factor;
-  p.cap = s.options.cap;
-  p.want_routing = s.moe;
-  p.want_row_masses = false;
-
-  const bool answers = std::any_of(phases.begin(), phases.end(), [](RowPhase x) { return x == RowPhase::answer; });
-  if (answers && !s.answer_begun) {
-    // The habit of this turn: everything executed so far, frozen at the first answer row.
-    s.answer_begun = true;
-    for (size_t k = 0; k < s.columns(); ++k) {
-      const SpanId span = s.leaves[k];
-      if (s.habit_rows[span] < s.options.habit_min_rows) continue;
-      for (size_t lh = 0; lh < size_t(s.layers) * s.heads; ++lh)
-        s.frozen[lh * s.columns() + k] = float(s.habit_sum[size_t(span) * s.layers * s.heads + lh] / double(s.habit_rows[span]));
+  for (uint32_t level = 1; level < shape.levels; ++level) {
+    int32_t* group = &plan.group_of_row[size_t(level) * rows];
+    uint32_t r = 0;
+    for (uint32_t p : shape.level_parents[level]) {
+      const ParentExtent& parent = shape.parents[p];
+      while (r < rows && row_position[r] < parent.begin) ++r;
+      const uint32_t first = r;
+      while (r < rows && row_position[r] < parent.end) group[r++] = int32_t(p);
+      if (r == first) continue;
+      for (uint32_t k : parent.columns)
+        if (k < plan.leaves.size()) inside_columns[level].push_back(k);
     }
   }
-  if (answers) {
-    p.habit.resize(size_t(s.layers) * s.heads * columns);
-    for (size_t lh = 0; lh < size_t(s.layers) * s.heads; ++lh)
-      std::copy_n(s.frozen.begin() + ptrdiff_t(lh * s.columns()), columns, p.habit.begin() + ptrdiff_t(lh * columns));
-  } else {
-    p.habit.clear();
+  plan.query_leaves = uint32_t(pass_query.size());
+  std::fill(std::begin(pass_has), std::end(pass_has), false);
+  pass_query_rows.assign(size_t(kPhases) * pass_query.size(), 0);
+  for (uint32_t r = 0; r < rows; ++r) {
+    const size_t p = size_t(phases[r]);
+    if (p >= kPhases) continue;
+    pass_has[p] = true;
+    ++phase_rows[p];
+    ++pass_query_rows[p * pass_query.size() + plan.row_query[r]];
+    ++query_rows[p * queries + pass_query[plan.row_query[r]] - first_query];
   }
+}
 
-  // Rows of this pass that consume each leaf: for the habit's mean. Positions ascend, so the last ones do.
-  for (uint32_t r = 0; r < rows; ++r) ++s.phase_rows[size_t(phases[r])];
-  for (size_t k = 0; k < columns; ++k) {
-    uint64_t n = 0;
-    for (uint32_t r = rows; r-- > 0 && s.row_position[r] >= p.leaves[k].end_position;)
-      n += phases[r] == RowPhase::prompt || phases[r] == RowPhase::answer;
-    s.habit_rows[s.leaves[k]] += n;
+// Rows of this pass that consume each leaf. Positions ascend, so they are the last ones.
+void Recorder::State::count_consumers() {
+  const size_t rows = row_position.size();
+  const auto counts = [&](size_t r) { return plan.row_phase[r] == RowPhase::prompt || plan.row_phase[r] == RowPhase::answer; };
+  uint64_t n = 0;
+  size_t r = rows;
+  // Leaves from the last to the first: their ends fall, the rows behind them grow.
+  for (size_t k = plan.leaves.size(); k-- > 0;) {
+    while (r > 0 && row_position[r - 1] >= plan.leaves[k].end_position) n += counts(--r);
+    consumer_rows[k] += n;
   }
-  return p;
+}
+
+void Recorder::State::take_habit() {
+  const size_t n = columns();
+  for (size_t k = 0; k < n; ++k) {
+    const SpanId span = shape.leaves[k].leaf;
+    habit.rows[span] += consumer_rows[k];
+    double* out = &habit.sum[size_t(span) * habit.pairs];
+    for (size_t pair = 0; pair < habit.pairs; ++pair) out[pair] += consumer[pair * n + k];
+  }
+  std::fill(consumer.begin(), consumer.end(), 0.0);
+  std::fill(consumer_rows.begin(), consumer_rows.end(), 0);
+}
+
+// The habit of a turn is what every head did before the turn's first answer row; what the answer does joins it afterwards.
+void Recorder::State::freeze_habit() {
+  answer_begun = true;
+  take_habit();
+  frozen.resize(habit.pairs * columns());
+  for (size_t k = 0; k < columns(); ++k)
+    for (size_t pair = 0; pair < habit.pairs; ++pair)
+      frozen[pair * columns() + k] = habit.value(shape.leaves[k].leaf, pair, options.habit_min_rows);
 }
 
 void Recorder::on_layer(const LayerRecord& r) {
   State& s = *state_;
-  const size_t n = r.leaves, columns = s.columns(), levels = s.levels;
-  const size_t l = r.layer;
+  s.take_masses(r);
+  s.take_queries(r);
+  s.take_events(r);
+  if (s.routing && r.expert_ids) s.take_routing(r);
+}
+
+void Recorder::State::take_masses(const LayerRecord& r) {
+  const size_t n = r.leaves, all = columns(), l = r.layer;
+  constexpr size_t prompt = size_t(RowPhase::prompt), answered = size_t(RowPhase::answer), again = size_t(RowPhase::recompute);
+  double* total_l = &total[l * all];
+  double* answer_l = &answer[l * all];
   for (uint32_t h = 0; h < r.query_heads; ++h) {
-    const double* mass = r.head_mass + size_t(h) * 3 * n;
-    const double* inside = r.inside + size_t(h) * levels * n;
-    for (size_t p = 0; p < 3; ++p) {
-      double sum = r.learned_sink[h * 3 + p] + r.unattributed[h * 3 + p];
-      s.learned[p * s.layers + l] += r.learned_sink[h * 3 + p];
-      s.unattributed[p * s.layers + l] += r.unattributed[h * 3 + p];
-      double* out = s.layer_phase.data() + (l * 3 + p) * columns;
-      for (size_t k = 0; k < n; ++k) {
-        out[k] += mass[p * n + k];
-        sum += mass[p * n + k];
-      }
-      s.total[(l * s.heads + h) * 3 + p] += sum;
+    const double* mass = r.head_mass + size_t(h) * kPhases * n;
+    double* consumer_h = &consumer[(l * heads + h) * all];
+    for (size_t p = 0; p < kPhases; ++p) {
+      if (!pass_has[p]) continue;
+      const double* m = mass + p * n;
+      double sum = r.learned_sink[h * kPhases + p] + r.unattributed[h * kPhases + p];
+      learned[p * layers + l] += r.learned_sink[h * kPhases + p];
+      unattributed[p * layers + l] += r.unattributed[h * kPhases + p];
+      for (size_t k = 0; k < n; ++k) sum += m[k];
+      conserved[(l * heads + h) * kPhases + p] += sum;
+      if (p == again) continue;
+      for (size_t k = 0; k < n; ++k) total_l[k] += m[k], consumer_h[k] += m[k];
+      if (p == answered)
+        for (size_t k = 0; k < n; ++k) answer_l[k] += m[k];
     }
-    for (size_t level = 0; level < levels; ++level) {
-      double* out = s.layer_inside.data() + (l * levels + level) * columns;
-      for (size_t k = 0; k < n; ++k) out[k] += inside[level * n + k];
+    if (!pass_has[prompt] && !pass_has[answered]) continue;
+    const double* in = r.inside + size_t(h) * shape.levels * n;
+    for (uint32_t k : inside_columns[0]) consumer_h[k] -= in[k];
+    for (uint32_t level = 0; level < shape.levels; ++level) {
+      double* out = &inside[(l * shape.levels + level) * all];
+      for (uint32_t k : inside_columns[level]) out[k] += in[level * n + k];
     }
-    for (size_t k = 0; k < n; ++k)
-      s.habit_sum[(size_t(s.leaves[k]) * s.layers + l) * s.heads + h] += mass[k] + mass[n + k] - inside[k];
   }
-  const size_t q_count = s.query_column.size();
-  for (size_t p = 0; p < 3; ++p)
-    for (size_t q = 0; q < q_count; ++q) {
-      const double* in = r.query_leaf + (p * q_count + q) * n;
-      double* out = s.qk.data() + (p * columns + s.query_column[q]) * columns;
+}
+
+void Recorder::State::take_queries(const LayerRecord& r) {
+  const size_t n = r.leaves, all = columns(), count = pass_query.size();
+  for (size_t p = 0; p < kPhases; ++p) {
+    if (!pass_has[p]) continue;
+    double of_learned = 0, of_nothing = 0;
+    if (learned_sink)
+      for (uint32_t h = 0; h < r.query_heads; ++h)
+        of_learned += r.learned_sink[h * kPhases + p], of_nothing += r.unattributed[h * kPhases + p];
+    for (size_t q = 0; q < count; ++q) {
+      const uint32_t rows = pass_query_rows[p * count + q];
+      if (rows == 0) continue;
+      const double* in = r.query_leaf + (p * count + q) * n;
+      const size_t column = p * queries + pass_query[q] - first_query;
+      double* out = &query_mass[column * all];
       for (size_t k = 0; k < n; ++k) out[k] += in[k];
+      if (of_learned <= 0) continue;
+      // What the rows of a query leaf did not give to leaves went to the learned sink (and to keys outside of all leaves,
+      // of which there are none: D1. If there are, the phase's own proportion is taken).
+      double rest = double(rows) * r.query_heads;
+      for (size_t k = 0; k < n; ++k) rest -= in[k];
+      query_learned[column] += std::max(rest, 0.0) * of_learned / (of_learned + of_nothing);
     }
-  for (size_t k = 0; k < n; ++k)
-    if (r.spike[k] >= 0) {
-      const uint32_t row = s.row_position[r.spike_row[k]];
-      if (s.spikes[k].mass < 0 || s.spikes[k].below(r.spike[k], uint16_t(l), r.spike_head[k], row))
-        s.spikes[k] = {r.spike[k], uint16_t(l), r.spike_head[k], row};
-    }
+  }
+}
+
+void Recorder::State::take_events(const LayerRecord& r) {
+  if (!pass_has[size_t(RowPhase::answer)]) return;
+  for (size_t k = 0; k < r.leaves; ++k) {
+    if (r.spike[k] < 0) continue;
+    const uint32_t row = row_position[r.spike_row[k]];
+    if (spikes[k].yields_to(r.spike[k], uint16_t(r.layer), r.spike_head[k], row))
+      spikes[k] = {r.spike[k], uint16_t(r.layer), r.spike_head[k], row};
+  }
   for (uint64_t i = 0; i < r.event_count; ++i) {
     const ReadEvent& e = r.events[i];
-    s.events.push_back({s.row_position[e.row], e.leaf, e.layer, e.head, e.mass, e.habit});
+    events.push_back({row_position[e.row], e.leaf, e.layer, e.head, e.mass, e.habit});
   }
-  if (s.moe && r.expert_ids) {
-    for (size_t i = 0; i < size_t(r.rows) * r.experts_used; ++i) {
-      s.route_ids[l].push_back(uint16_t(r.expert_ids[i]));
-      s.route_weights[l].push_back(r.expert_weights[i]);
-    }
-    s.route_margin[l].insert(s.route_margin[l].end(), r.expert_margin, r.expert_margin + r.rows);
-    s.routing.experts_used = r.experts_used;
-  }
+  if (events.size() >= 2 * options.max_events) drop_weakest();
 }
 
-namespace {
-
-// Keys of [begin, end) that a row at `row` sees through a window (0: none).
-uint32_t visible(TokenPos begin, TokenPos end, TokenPos row, uint32_t window) {
-  const TokenPos first = window && row + 1 > window ? row + 1 - window : 0;
-  const TokenPos from = std::max(begin, first), to = std::min<TokenPos>(end, row + 1);
-  return to > from ? to - from : 0;
+// Keeps the strongest events; of the others the counts stay.
+void Recorder::State::drop_weakest() {
+  const size_t keep = size_t(options.max_events);
+  if (events.size() <= keep) return;
+  const auto stronger = [](const EventRow& a, const EventRow& b) {
+    if (a.mass != b.mass) return a.mass > b.mass;
+    return std::tie(a.row, a.column, a.layer, a.head) < std::tie(b.row, b.column, b.layer, b.head);
+  };
+  std::nth_element(events.begin(), events.begin() + ptrdiff_t(keep), events.end(), stronger);
+  if (dropped.count.empty()) {
+    dropped.count.assign(columns() * habit.pairs, 0);
+    dropped.above_display.assign(columns() * habit.pairs, 0);
+  }
+  for (size_t i = keep; i < events.size(); ++i) {
+    const EventRow& e = events[i];
+    const size_t at = (size_t(e.column) * layers + e.layer) * heads + e.head;
+    ++dropped.count[at];
+    dropped.above_display[at] += e.mass > kDisplayTheta;
+    dropped.most = std::max(dropped.most, e.mass);
+  }
+  dropped.total += events.size() - keep;
+  events.resize(keep);
 }
 
-}  // namespace
-
-Result<TurnRecord> Recorder::close_turn(const TurnPlan& plan, const Ledger& ledger) {
-  State& s = *state_;
-  const size_t columns = s.columns();
-  // Conservation: what every head's rows handed out is as many as there were rows (D3).
-  for (uint32_t l = 0; l < s.layers; ++l)
-    for (uint32_t h = 0; h < s.heads; ++h)
-      for (size_t p = 0; p < 3; ++p) {
-        const double rows = double(s.phase_rows[p]), sum = s.total[(size_t(l) * s.heads + h) * 3 + p];
-        if (!(std::fabs(sum - rows) <= kConservation * std::max(rows, 1.0)))
-          return make_error(ErrorCode::conservation, "SPAN-CONSERVATION",
-                            fmt::format("turn {}, layer {}, head {}: the attention of {} {} rows adds up to {:.6f}", plan.turn + 1, l, h,
-                                        s.phase_rows[p], kPhaseNames[p], sum));
-      }
-
-  TurnRecord t;
-  t.turn = plan.turn;
-  t.message = plan.message;
-  t.open = plan.open;
-  t.cut = plan.cut;
-  t.generated = plan.generated;
-  t.context = uint32_t(plan.ids.size());
-  t.executed_begin = plan.cached;
-  t.executed_end = plan.executed_end;
-  t.answer_begin = plan.answer_begin;
-  t.answer_len = plan.answer_len;
-  for (RowPhase p : plan.phase) t.phase.push_back(uint8_t(p));
-  t.layout = plan.layout;
-  if (s.options.text) {
-    t.new_ids.assign(plan.ids.begin() + plan.cached, plan.ids.end());
-    if (plan.token_bytes.size() == plan.ids.size()) {
-      t.new_token_bytes.assign(plan.token_bytes.begin() + plan.cached, plan.token_bytes.end());
-      uint64_t before = 0;
-      for (uint32_t i = 0; i < plan.cached; ++i) before += plan.token_bytes[i];
-      t.new_text = plan.text.substr(size_t(std::min<uint64_t>(before, plan.text.size())));
-    } else {
-      t.new_token_bytes.assign(t.new_ids.size(), 0);  // ids without a text
-    }
-    t.index_text();
-  }
-
-  // The final layout may end otherwise than the provisional one of a generated answer; leaves keep their columns by id.
-  const size_t final_columns = t.layout.size();
-  std::vector<int64_t> column(final_columns, -1);
-  for (size_t c = 0; c < final_columns; ++c)
-    for (size_t k = 0; k < columns; ++k)
-      if (s.leaves[k] == t.layout[c].leaf) column[c] = int64_t(k);
-
-  std::vector<size_t> q_columns;
-  for (size_t c = 0; c < final_columns; ++c) {
-    const LayoutEntry& e = t.layout[c];
-    if (e.slot + e.len > t.executed_begin && e.slot < t.executed_end) {
-      q_columns.push_back(c);
-      t.query_leaves.push_back(e.leaf);
-    }
-  }
-  const size_t q_count = q_columns.size();
-  t.rows_q.assign(3 * q_count, 0);
-  t.mass_qk.assign(3 * q_count * final_columns, 0);
-  for (size_t p = 0; p < 3; ++p)
-    for (size_t q = 0; q < q_count; ++q) {
-      if (column[q_columns[q]] < 0) continue;
-      for (size_t c = 0; c < final_columns; ++c)
-        if (column[c] >= 0)
-          t.mass_qk[(p * q_count + q) * final_columns + c] = float(s.qk[(p * columns + size_t(column[q_columns[q]])) * columns + size_t(column[c])]);
-    }
-
-  // Uniform expectation (D4): each row spreads evenly over its visible non-sink keys, layer by layer's window.
-  std::vector<double> uniform(3 * q_count * final_columns, 0);
-  std::vector<std::pair<uint32_t, uint32_t>> windows;  // window, layers that have it
-  for (uint32_t w : s.window) {
-    auto it = std::find_if(windows.begin(), windows.end(), [&](const auto& x) { return x.first == w; });
-    if (it == windows.end()) windows.push_back({w, 1});
-    else ++it->second;
-  }
-  std::vector<uint32_t> seen(final_columns);
-  for (size_t q = 0; q < q_count; ++q) {
-    const LayoutEntry& e = t.layout[q_columns[q]];
-    for (Slot slot = std::max(e.slot, t.executed_begin); slot < std::min(e.slot + e.len, t.executed_end); ++slot) {
-      const size_t p = t.phase[slot - t.executed_begin];
-      if (p > 2) continue;
-      ++t.rows_q[p * q_count + q];
-      const TokenPos row = e.position + (slot - e.slot);
-      for (const auto& [window, layer_count] : windows) {
-        uint64_t all = 0;
-        for (size_t c = 0; c < final_columns; ++c) {
-          const LayoutEntry& k = t.layout[c];
-          const bool sink = ledger[k.leaf].kind == SpanKind::sink;
-          seen[c] = sink || k.slot > slot ? 0 : visible(k.position, k.position + k.len, row, window);
-          all += seen[c];
-        }
-        if (!all) continue;
-        const double unit = double(layer_count) * s.heads / double(all);
-        double* out = uniform.data() + (p * q_count + q) * final_columns;
-        for (size_t c = 0; c < final_columns; ++c)
-          if (seen[c]) out[c] += seen[c] * unit;
-      }
-    }
-  }
-  t.uniform_qk.assign(uniform.begin(), uniform.end());
-  t.learned_sink.assign(s.learned.begin(), s.learned.end());
-  t.unattributed.assign(s.unattributed.begin(), s.unattributed.end());
-
-  // Layer profiles: consumer = prompt + answer rows minus those before the span's end (which lie inside it).
-  std::vector<int64_t> parent_at(ledger.spans.size(), -1);
-  for (const LayoutEntry& e : t.layout) t.profile_spans.push_back(e.leaf);
-  for (const State::Extent& x : s.extents) {
-    parent_at[x.span] = int64_t(t.profile_spans.size());
-    t.profile_spans.push_back(x.span);
-  }
-  const size_t profiles = t.profile_spans.size();
-  std::vector<double> layer(size_t(s.layers) * 2 * profiles, 0);
-  for (uint32_t l = 0; l < s.layers; ++l)
-    for (size_t c = 0; c < final_columns; ++c) {
-      if (column[c] < 0) continue;
-      const size_t k = size_t(column[c]);
-      const double prompt = s.layer_phase[(size_t(l) * 3 + 0) * columns + k], answer = s.layer_phase[(size_t(l) * 3 + 1) * columns + k];
-      auto inside = [&](size_t level) { return s.layer_inside[(size_t(l) * s.levels + level) * columns + k]; };
-      layer[(size_t(l) * 2) * profiles + c] = answer;
-      layer[(size_t(l) * 2 + 1) * profiles + c] = prompt + answer - inside(0);
-      for (size_t a = 0; a < s.ancestor[k].size(); ++a) {
-        const int64_t at = parent_at[s.ancestor[k][a]];
-        if (at < 0) continue;
-        layer[(size_t(l) * 2) * profiles + size_t(at)] += answer;
-        layer[(size_t(l) * 2 + 1) * profiles + size_t(at)] += prompt + answer - inside(a + 1);
-      }
-    }
-  t.layer_mass.assign(layer.begin(), layer.end());
-
-  t.spike.assign(final_columns, std::numeric_limits<float>::quiet_NaN());
-  t.spike_layer.assign(final_columns, 0);
-  t.spike_head.assign(final_columns, 0);
-  t.spike_row.assign(final_columns, 0);
-  for (size_t c = 0; c < final_columns; ++c) {
-    if (column[c] < 0 || s.spikes[size_t(column[c])].mass < 0) continue;
-    const Spike& spike = s.spikes[size_t(column[c])];
-    t.spike[c] = spike.mass;
-    t.spike_layer[c] = spike.layer;
-    t.spike_head[c] = spike.head;
-    t.spike_row[c] = spike.row;
-  }
-
-  if (s.events.size() > kMaxEvents) {
-    t.events_dropped = s.events.size() - kMaxEvents;
-    std::nth_element(s.events.begin(), s.events.begin() + ptrdiff_t(kMaxEvents), s.events.end(), [](const Event& a, const Event& b) { return a.mass > b.mass; });
-    s.events.resize(kMaxEvents);
-  }
-  std::sort(s.events.begin(), s.events.end(), [&](const Event& a, const Event& b) {
-    return std::tuple(a.row, s.leaves[a.column], a.layer, a.head) < std::tuple(b.row, s.leaves[b.column], b.layer, b.head);
-  });
-  for (const Event& e : s.events) {
-    t.events.row.push_back(e.row);
-    t.events.leaf.push_back(s.leaves[e.column]);
-    t.events.layer.push_back(e.layer);
-    t.events.head.push_back(e.head);
-    t.events.mass.push_back(e.mass);
-    t.events.habit.push_back(e.habit);
-  }
-
-  if (s.moe) {
-    t.routing.experts_used = s.routing.experts_used;
-    for (uint32_t l = 0; l < s.layers; ++l) {
-      if (!s.moe_layer[l]) continue;
-      ++t.routing.layers;
-      t.routing.ids.insert(t.routing.ids.end(), s.route_ids[l].begin(), s.route_ids[l].end());
-      t.routing.weights.insert(t.routing.weights.end(), s.route_weights[l].begin(), s.route_weights[l].end());
-      t.routing.margin.insert(t.routing.margin.end(), s.route_margin[l].begin(), s.route_margin[l].end());
-    }
-  }
-  return t;
+void Recorder::State::take_routing(const LayerRecord& r) {
+  const size_t l = r.layer;
+  experts_used = r.experts_used;
+  for (size_t i = 0; i < size_t(r.rows) * r.experts_used; ++i) route_ids[l].push_back(uint16_t(r.expert_ids[i]));
+  route_weights[l].insert(route_weights[l].end(), r.expert_weights, r.expert_weights + size_t(r.rows) * r.experts_used);
+  route_margin[l].insert(route_margin[l].end(), r.expert_margin, r.expert_margin + r.rows);
 }
 
 std::vector<float> Recorder::habit(size_t spans) const {
   const State& s = *state_;
-  std::vector<float> out(size_t(s.layers) * s.heads * spans, 0);
-  for (size_t span = 0; span < std::min(spans, s.habit_rows.size()); ++span) {
-    if (s.habit_rows[span] < s.options.habit_min_rows) continue;
-    for (size_t lh = 0; lh < size_t(s.layers) * s.heads; ++lh)
-      out[lh * spans + span] = float(s.habit_sum[span * s.layers * s.heads + lh] / double(s.habit_rows[span]));
+  HabitStore store = s.habit;  // with the rows of the turn that is being recorded
+  for (size_t k = 0; k < s.columns(); ++k) {
+    const SpanId span = s.shape.leaves[k].leaf;
+    store.rows[span] += s.consumer_rows[k];
+    for (size_t pair = 0; pair < store.pairs; ++pair) store.sum[size_t(span) * store.pairs + pair] += s.consumer[pair * s.columns() + k];
   }
+  std::vector<float> out(store.pairs * spans, 0);
+  for (size_t pair = 0; pair < store.pairs; ++pair)
+    for (SpanId span = 0; span < spans; ++span) out[pair * spans + span] = store.value(span, pair, s.options.habit_min_rows);
   return out;
 }
 

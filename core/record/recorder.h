@@ -18,11 +18,12 @@ struct RecorderOptions {
   double lambda = 0.9;
   bool routing = false;
   bool text = true;
+  uint64_t max_events = uint64_t(1) << 20;  // of a turn; the strongest stay
+  double conservation = 1e-5;  // relative; 1e-3 for half-precision score kernels (D3)
 };
 
 class Recorder : public RecordSink {
  public:
-  // Half-precision score kernels conserve mass to 1e-3, f32 ones to 1e-5 (D3).
   Recorder(const Recipe& recipe, RecorderOptions options);
   ~Recorder() override;
 
@@ -32,7 +33,7 @@ class Recorder : public RecordSink {
   const RecordPlan& plan_pass(Slot begin, Slot end, const std::vector<RowPhase>& phases);
   void on_layer(const LayerRecord& record) override;
   // Sums up the turn. `plan` is the final one (generation: with the real answer). Conservation violated: an error that
-  // names turn, layer, head and row set.
+  // names turn, layer, head and row set. Rows that ran but are not in `plan`, or the other way round: SPAN-RECORDER.
   Result<TurnRecord> close_turn(const TurnPlan& plan, const Ledger& ledger);
   // The habit as of now (running): [layers][query heads][spans], for tests and head detail.
   std::vector<float> habit(size_t spans) const;

@@ -6,30 +6,43 @@
 namespace spanscope {
 namespace {
 
-// Bytes of the tokens in slots [begin, end) of a turn's context. A slot's token stands in the newest turn up to this one
-// that ran it anew.
-std::string tokens_text(const SessionData& s, size_t turn, Slot begin, Slot end) {
+// The leaf that stands in a slot at a turn, and the slot's place in it.
+std::pair<SpanId, Slot> leaf_at(const TurnRecord& turn, Slot slot) {
+  for (const LayoutEntry& e : turn.layout)
+    if (slot >= e.slot && slot < e.slot + e.len) return {e.leaf, slot - e.slot};
+  return {kNoSpan, 0};
+}
+
+// Index of the turn that brought in the token which stands in `slot` at turns[at]: cached slots are an unchanged prefix, so
+// it is the newest turn up to that one whose new part holds the slot. A turn that is lost may have changed it; across such a
+// gap only the same leaf at the same place is believed. -1: not known.
+int64_t owner_of(const SessionData& s, size_t at, Slot slot) {
+  bool gap = false;
+  for (size_t t = at + 1; t-- > 0;) {
+    const TurnRecord& turn = s.turns[t];
+    gap = gap || (t < at && turn.turn + 1 != s.turns[t + 1].turn);
+    if (slot >= turn.context) return -1;
+    if (slot < turn.executed_begin) continue;
+    return !gap || leaf_at(turn, slot) == leaf_at(s.turns[at], slot) ? int64_t(t) : -1;
+  }
+  return -1;
+}
+
+// Bytes of the tokens in slots [begin, end) of a turn's context; empty when one of them is not known.
+std::string tokens_text(const SessionData& s, size_t at, Slot begin, Slot end) {
   std::string out;
-  Slot at = begin;
-  while (at < end) {
-    size_t u = turn + 1;
-    const TurnRecord* owner = nullptr;
-    Slot next_begin = end;  // slots of newer turns hide the rest of older ones
-    while (u-- > 0) {
-      const TurnRecord& t = s.turns[u];
-      if (at >= t.executed_begin && at < t.context) {
-        owner = &t;
-        break;
-      }
-      if (t.executed_begin > at) next_begin = std::min(next_begin, Slot(t.executed_begin));
-    }
-    if (!owner || owner->new_token_end.size() != size_t(owner->context) - owner->executed_begin) return out;
-    const Slot stop = std::min({end, next_begin, Slot(owner->context)});
-    const size_t first = at - owner->executed_begin, last = stop - owner->executed_begin;
-    const uint64_t from = first ? owner->new_token_end[first - 1] : 0, to = owner->new_token_end[last - 1];
-    if (to > owner->new_text.size() || from > to) return out;
-    out.append(owner->new_text, size_t(from), size_t(to - from));
-    at = stop;
+  for (Slot slot = begin; slot < end;) {
+    const int64_t owner = owner_of(s, at, slot);
+    if (owner < 0) return {};
+    const TurnRecord& turn = s.turns[size_t(owner)];
+    if (turn.new_token_end.size() != size_t(turn.context) - turn.executed_begin) return {};
+    Slot stop = slot + 1;
+    while (stop < std::min<Slot>(end, turn.context) && owner_of(s, at, stop) == owner) ++stop;
+    const size_t first = slot - turn.executed_begin, last = stop - turn.executed_begin;
+    const uint64_t from = first ? turn.new_token_end[first - 1] : 0, to = turn.new_token_end[last - 1];
+    if (to > turn.new_text.size() || from > to) return {};
+    out.append(turn.new_text, size_t(from), size_t(to - from));
+    slot = stop;
   }
   return out;
 }

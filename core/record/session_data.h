@@ -45,6 +45,15 @@ struct EventColumns {  // sorted by (row, leaf, layer, head); row = absolute pos
   size_t size() const { return row.size(); }
 };
 
+inline constexpr float kDisplayTheta = 0.30f;  // the line at which reads are shown unless somebody drags it (D5)
+
+struct DroppedColumns {  // sorted by (leaf, layer, head)
+  std::vector<uint32_t> leaf;
+  std::vector<uint16_t> layer, head;
+  std::vector<uint32_t> count, above_display;
+  size_t size() const { return leaf.size(); }
+};
+
 struct RoutingColumns {  // rows = executed slots of the turn, in order
   uint32_t layers = 0, experts_used = 0;  // MoE layers only
   std::vector<uint16_t> ids;      // [MoE layers][rows][K], selection order
@@ -73,13 +82,18 @@ struct TurnRecord {
   std::vector<float> mass_qk;                  // [3][Q][S] summed over layers and heads
   std::vector<float> uniform_qk;               // [3][Q][S] definitions D4, summed over layers and heads
   std::vector<float> learned_sink, unattributed;  // [3][layers] summed over heads and rows
+  std::vector<float> learned_sink_q;           // [3][Q] the learned sink by query leaf, over layers and heads; empty: none
   std::vector<SpanId> profile_spans;           // [P] resident leaves, then resident parents
   std::vector<float> layer_mass;               // [layers][answer, consumer][P] summed over heads
   std::vector<float> spike;                    // [S] NaN: missing
   std::vector<uint16_t> spike_layer, spike_head;  // [S]
   std::vector<uint32_t> spike_row;             // [S] absolute position
   EventColumns events;
-  uint64_t events_dropped = 0;                 // beyond 2^20
+  // Beyond 2^20 events the weakest go, but their counts stay exact: per (leaf, layer, head) all of them and those above
+  // the display line (kDisplayTheta). Reads at another theta below dropped_most are "at least".
+  uint64_t events_dropped = 0;
+  float dropped_most = 0;                      // the largest mass among the dropped
+  DroppedColumns dropped;
   RoutingColumns routing;
 
   uint32_t rows(RowPhase p) const {

@@ -2,7 +2,9 @@
 // SessionData <-> frames: which tensors a frame of each kind holds. The only place that knows both sides.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/file/session_reader.h"
@@ -17,6 +19,10 @@ Status write_ledger(SessionWriter& writer, const Ledger& ledger, size_t first_sp
                     const std::vector<MessageInfo>& messages, size_t first_message);
 Status write_turn(SessionWriter& writer, const TurnRecord& turn, const SessionHeader& header);
 Status write_closing(SessionWriter& writer, const ClosingScalars& closing);
+// Findings about the conversation (what the model does not read, say). They come back in SessionData::findings.
+Status write_findings(SessionWriter& writer, const std::vector<Finding>& findings);
+// What to say about a turn that had more read events than a turn may keep.
+std::optional<Finding> dropped_finding(const TurnRecord& turn);
 
 // Reads a session whole. Damaged or missing frames become findings and missing turns, never wrong numbers.
 Result<std::shared_ptr<const SessionData>> load_session(const std::string& path);

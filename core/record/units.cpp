@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// How a row set is found in [phase][query leaf][leaf]: leaves partition the context and stand in layout order, so the
+// consumer rows of a span are those of the query leaves that begin at or behind its end (D2). Summing the query leaves from
+// the last to the first, every span takes the running sum at its own border.
 #include "core/record/units.h"
 
 #include <algorithm>
@@ -6,121 +9,183 @@
 namespace spanscope {
 namespace {
 
-// One resident span at a turn: its columns in the layout (content leaves of a parent) and where it ends.
-struct Resident {
-  SpanId id;
-  std::vector<size_t> columns;
-  TokenPos end = 0;
+struct TurnShape {
+  std::vector<uint32_t> leaf_index;    // [spans] index in the layout, kNone32: not there
+  std::vector<uint32_t> query_index;   // [Q] layout index of the query leaf
+  std::vector<std::vector<uint32_t>> parent_leaves;  // [spans] layout indices of a parent's resident content leaves
 };
 
-std::vector<Resident> residents(const SessionData& session, const TurnRecord& turn) {
-  std::vector<Resident> out;
-  std::vector<int64_t> at(session.ledger.spans.size(), -1);
-  auto add = [&](SpanId id, size_t column, TokenPos end) {
-    if (at[id] < 0) {
-      at[id] = int64_t(out.size());
-      out.push_back({id, {}, 0});
-    }
-    Resident& r = out[size_t(at[id])];
-    r.columns.push_back(column);
-    r.end = std::max(r.end, end);
-  };
-  for (size_t c = 0; c < turn.layout.size(); ++c) {
-    const LayoutEntry& e = turn.layout[c];
-    if (e.leaf >= at.size()) continue;
-    add(e.leaf, c, e.position + e.len);
-    if (session.ledger[e.leaf].kind == SpanKind::content)
-      for (SpanId parent : session.ledger.ancestors(e.leaf)) add(parent, c, e.position + e.len);
-  }
-  return out;
+bool has_sums(const TurnRecord& turn) {
+  const size_t s = turn.layout.size(), q = turn.query_leaves.size();
+  return s > 0 && turn.mass_qk.size() == 3 * q * s && turn.uniform_qk.size() == 3 * q * s && turn.rows_q.size() == 3 * q;
 }
 
-bool in_set(size_t phase, RowSet rows) {
-  switch (rows) {
-    case RowSet::prompt: return phase == 0;
-    case RowSet::answer: return phase == 1;
-    case RowSet::all:
-    case RowSet::consumer: return phase <= 1;
+TurnShape shape_of(const SessionData& session, const TurnRecord& turn) {
+  TurnShape shape;
+  const size_t spans = session.ledger.spans.size();
+  shape.leaf_index.assign(spans, kNone32);
+  shape.parent_leaves.resize(spans);
+  for (uint32_t i = 0; i < turn.layout.size(); ++i) {
+    const SpanId leaf = turn.layout[i].leaf;
+    if (leaf >= spans) continue;
+    shape.leaf_index[leaf] = i;
+    if (session.ledger[leaf].kind == SpanKind::content)
+      for (SpanId p : session.ledger.ancestors(leaf)) shape.parent_leaves[p].push_back(i);
   }
-  return false;
+  for (SpanId q : turn.query_leaves) shape.query_index.push_back(q < spans ? shape.leaf_index[q] : kNone32);
+  return shape;
 }
+
+bool uses_phase(RowSet rows, uint32_t phase) {
+  if (rows == RowSet::prompt) return phase == uint32_t(RowPhase::prompt);
+  if (rows == RowSet::answer) return phase == uint32_t(RowPhase::answer);
+  return phase != uint32_t(RowPhase::recompute);  // all, consumer
+}
+
+// Learned sink of query leaf q in a phase. Without the column (no learned sink) it is 0.
+double learned(const TurnRecord& turn, uint32_t phase, size_t q) {
+  const size_t count = turn.query_leaves.size();
+  return turn.learned_sink_q.size() == 3 * count ? turn.learned_sink_q[phase * count + q] : 0.0;
+}
+
+uint32_t sink_index(const SessionData& session, const TurnRecord& turn) {
+  for (uint32_t i = 0; i < turn.layout.size(); ++i)
+    if (turn.layout[i].leaf < session.ledger.spans.size() && session.ledger[turn.layout[i].leaf].kind == SpanKind::sink)
+      return i;
+  return kNone32;
+}
+
+// Running sums over query leaves, from the last to the first.
+struct Running {
+  std::vector<double> n, u;  // [leaves]
+  double triples = 0, sink = 0;
+  void add(const SessionData& session, const TurnRecord& turn, RowSet rows, size_t q, uint32_t sink_leaf) {
+    const size_t leaves = turn.layout.size(), count = turn.query_leaves.size();
+    const double pairs = double(session.header.layers) * session.header.query_heads;
+    for (uint32_t phase = 0; phase < kPhases; ++phase) {
+      if (!uses_phase(rows, phase)) continue;
+      const size_t at = phase * count + q;
+      if (turn.rows_q[at] == 0) continue;
+      const float* mass = &turn.mass_qk[at * leaves];
+      const float* uniform = &turn.uniform_qk[at * leaves];
+      for (size_t s = 0; s < leaves; ++s) n[s] += mass[s], u[s] += uniform[s];
+      triples += pairs * turn.rows_q[at];
+      sink += learned(turn, phase, q) + (sink_leaf != kNone32 ? double(mass[sink_leaf]) : 0.0);
+    }
+  }
+};
 
 }  // namespace
 
 std::vector<Sums> turn_sums(const SessionData& session, const TurnRecord& turn, RowSet rows) {
-  std::vector<Sums> out(session.ledger.spans.size());
-  const size_t q_count = turn.query_leaves.size(), columns = turn.layout.size();
-  const double per_row = double(session.header.layers) * session.header.query_heads;
-  // First position of each query leaf: a leaf's rows lie either all before or all behind another span's end.
-  std::vector<TokenPos> q_position(q_count, 0);
-  std::vector<size_t> sinks;
-  for (size_t c = 0; c < columns; ++c) {
-    const LayoutEntry& e = turn.layout[c];
-    for (size_t q = 0; q < q_count; ++q)
-      if (turn.query_leaves[q] == e.leaf) q_position[q] = e.position;
-    if (e.leaf < out.size() && session.ledger[e.leaf].kind == SpanKind::sink) sinks.push_back(c);
+  const size_t spans = session.ledger.spans.size();
+  std::vector<Sums> out(spans);
+  if (!has_sums(turn)) return out;
+  const TurnShape shape = shape_of(session, turn);
+  const size_t queries = turn.query_leaves.size(), leaves = turn.layout.size();
+  const uint32_t sink_leaf = sink_index(session, turn);
+
+  // first query leaf whose rows belong to the span's set
+  std::vector<std::vector<SpanId>> border(queries + 1);
+  for (SpanId s = 0; s < spans; ++s) {
+    uint32_t last = shape.leaf_index[s];
+    if (!shape.parent_leaves[s].empty()) last = shape.parent_leaves[s].back();
+    if (last == kNone32) continue;
+    out[s].resident = true;
+    size_t first = 0;
+    if (rows == RowSet::consumer)
+      while (first < queries && (shape.query_index[first] == kNone32 || shape.query_index[first] <= last)) ++first;
+    border[first].push_back(s);
   }
-  double learned = 0;  // stored per phase; only row sets that take whole phases can use it
-  for (size_t p = 0; p < 3; ++p)
-    if (in_set(p, rows))
-      for (uint32_t l = 0; l < session.header.layers && p * session.header.layers + l < turn.learned_sink.size(); ++l)
-        learned += turn.learned_sink[p * session.header.layers + l];
-  for (const Resident& r : residents(session, turn)) {
-    Sums& s = out[r.id];
-    s.resident = true;
-    double row_count = 0;
-    for (size_t p = 0; p < 3; ++p) {
-      if (!in_set(p, rows)) continue;
-      for (size_t q = 0; q < q_count; ++q) {
-        if (rows == RowSet::consumer && q_position[q] < r.end) continue;
-        const size_t base = (p * q_count + q) * columns;
-        row_count += turn.rows_q[p * q_count + q];
-        for (size_t c : r.columns) {
-          s.n += turn.mass_qk[base + c];
-          s.u += turn.uniform_qk[base + c];
-        }
-        for (size_t c : sinks) s.sink += turn.mass_qk[base + c];
+  Running running;
+  running.n.assign(leaves, 0.0), running.u.assign(leaves, 0.0);
+  for (size_t q = queries + 1; q-- > 0;) {
+    if (q < queries) running.add(session, turn, rows, q, sink_leaf);
+    for (SpanId s : border[q]) {
+      Sums& sums = out[s];
+      sums.triples = running.triples, sums.sink = running.sink;
+      if (shape.leaf_index[s] != kNone32) {
+        sums.n = running.n[shape.leaf_index[s]], sums.u = running.u[shape.leaf_index[s]];
+      } else {
+        for (uint32_t leaf : shape.parent_leaves[s]) sums.n += running.n[leaf], sums.u += running.u[leaf];
       }
     }
-    s.triples = row_count * per_row;
-    if (rows != RowSet::consumer) s.sink += learned;
   }
   return out;
 }
 
-Value unit_of(const Sums& s, Unit unit, uint32_t tokens, bool sink_span, double idle) {
-  if (s.triples <= 0) return {};
-  switch (unit) {
-    case Unit::mass: return {s.n, ValueState::value};
-    case Unit::share: return {s.n / s.triples, ValueState::value};
-    case Unit::density:
-      if (tokens == 0) return {};
-      return {s.n / s.triples / tokens, ValueState::value};
-    case Unit::lift: {
-      if (sink_span || s.u <= 0) return {};
-      const double rest = s.triples - s.sink;
-      if (rest < idle * s.triples) return {std::numeric_limits<double>::quiet_NaN(), ValueState::idle};
-      return {(s.n / rest) / (s.u / s.triples), ValueState::value};
+Sums span_sums(const SessionData& session, const TurnRecord& turn, SpanId span, RowSet rows) {
+  Sums out;
+  const size_t spans = session.ledger.spans.size(), leaves = turn.layout.size(), queries = turn.query_leaves.size();
+  if (!has_sums(turn) || span >= spans) return out;
+  std::vector<uint32_t> own;  // layout indices
+  uint32_t sink_leaf = sink_index(session, turn), q_at = 0;
+  std::vector<uint32_t> query_index(queries, kNone32);
+  for (uint32_t i = 0; i < leaves; ++i) {
+    const SpanId leaf = turn.layout[i].leaf;
+    // query leaves stand in layout order
+    if (q_at < queries && turn.query_leaves[q_at] == leaf) query_index[q_at++] = i;
+    if (leaf >= spans) continue;
+    bool mine = leaf == span;
+    if (!mine && session.ledger[leaf].kind == SpanKind::content)
+      for (SpanId p : session.ledger.ancestors(leaf)) mine |= p == span;
+    if (mine) own.push_back(i);
+  }
+  if (own.empty()) return out;
+  out.resident = true;
+  const double pairs = double(session.header.layers) * session.header.query_heads;
+  for (size_t q = queries; q-- > 0;) {  // the same order of additions as turn_sums
+    if (rows == RowSet::consumer && (query_index[q] == kNone32 || query_index[q] <= own.back())) break;
+    for (uint32_t phase = 0; phase < kPhases; ++phase) {
+      const size_t at = phase * queries + q;
+      if (!uses_phase(rows, phase) || turn.rows_q[at] == 0) continue;
+      for (uint32_t leaf : own) out.n += turn.mass_qk[at * leaves + leaf], out.u += turn.uniform_qk[at * leaves + leaf];
+      out.triples += pairs * turn.rows_q[at];
+      out.sink += learned(turn, phase, q) + (sink_leaf != kNone32 ? double(turn.mass_qk[at * leaves + sink_leaf]) : 0.0);
     }
   }
-  return {};
+  return out;
+}
+
+Value unit_of(const Sums& sums, Unit unit, uint32_t tokens, bool sink_span, double idle) {
+  Value value;
+  if (!sums.resident) return value;
+  const auto set = [&](double number) { value.number = number, value.state = ValueState::value; };
+  switch (unit) {
+    case Unit::mass:
+      set(sums.n);
+      break;
+    case Unit::share:
+      if (sums.triples > 0) set(sums.n / sums.triples);
+      break;
+    case Unit::density:
+      if (sums.triples > 0 && tokens > 0) set(sums.n / (sums.triples * tokens));
+      break;
+    case Unit::lift: {
+      if (sink_span || !(sums.triples > 0) || !(sums.u > 0)) break;
+      const double rest = sums.triples - sums.sink;  // what was not spent on sinks
+      if (rest < idle * sums.triples) value.state = ValueState::idle;
+      else set((sums.n / rest) / (sums.u / sums.triples));
+      break;
+    }
+  }
+  return value;
 }
 
 Recurrence replay_recurrence(const SessionData& session, RowSet rows, double lambda, TurnId last) {
   Recurrence out;
   const size_t spans = session.ledger.spans.size();
-  out.ema.resize(spans);
-  out.cumulative.resize(spans);
+  out.ema.resize(spans), out.cumulative.resize(spans);
   for (const TurnRecord& turn : session.turns) {
     if (turn.turn > last) break;
-    const auto sums = turn_sums(session, turn, rows);
-    for (size_t i = 0; i < spans; ++i) {
-      Sums& e = out.ema[i];
-      e.n *= lambda, e.triples *= lambda, e.sink *= lambda, e.u *= lambda;
-      if (!sums[i].resident) continue;
-      e += sums[i];
-      out.cumulative[i] += sums[i];
-      e.resident = out.cumulative[i].resident = true;
+    const std::vector<Sums> now = turn_sums(session, turn, rows);
+    for (SpanId s = 0; s < spans; ++s) {
+      Sums& ema = out.ema[s];
+      ema.n *= lambda, ema.triples *= lambda, ema.sink *= lambda, ema.u *= lambda;
+      if (!now[s].resident) continue;
+      ema += now[s];
+      out.cumulative[s] += now[s];
+      ema.resident = out.cumulative[s].resident = true;
     }
   }
   return out;
@@ -129,14 +194,14 @@ Recurrence replay_recurrence(const SessionData& session, RowSet rows, double lam
 std::vector<Sums> ring_of(const SessionData& session, SpanId span, RowSet rows, TurnId last, size_t length) {
   std::vector<Sums> out;
   if (span >= session.ledger.spans.size()) return out;
-  const TurnId birth = session.ledger[span].birth;
+  size_t from = 0, to = 0;
   for (const TurnRecord& turn : session.turns) {
     if (turn.turn > last) break;
-    if (turn.turn < birth) continue;
-    const Sums sums = turn_sums(session, turn, rows)[span];
-    out.push_back(sums.resident ? sums : Sums{});
+    from += turn.turn < session.ledger[span].birth;
+    ++to;
   }
-  if (out.size() > length) out.erase(out.begin(), out.end() - ptrdiff_t(length));
+  if (to - from > length) from = to - length;
+  for (size_t t = from; t < to; ++t) out.push_back(span_sums(session, session.turns[t], span, rows));
   return out;
 }
 

@@ -33,9 +33,13 @@ struct Sums {
 // Sums of one turn for every span (index = span id; leaves and parents).
 std::vector<Sums> turn_sums(const SessionData& session, const TurnRecord& turn, RowSet rows);
 
-// The unit, taken last. `tokens` is the span's own token count; `sink_span` has no lift.
+// The same for one span.
+Sums span_sums(const SessionData& session, const TurnRecord& turn, SpanId span, RowSet rows);
+
+// The unit, taken last. Of a resident span mass is a value also without rows (0); the ratios are missing then. `tokens` is the span's own token count; `sink_span` has no lift.
 Value unit_of(const Sums& sums, Unit unit, uint32_t tokens, bool sink_span, double idle = 0.02);
 
+// resident = it was in the context in some turn so far (the sums go on after it left).
 struct Recurrence {  // index = span id
   std::vector<Sums> ema, cumulative;
 };

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What writing and reading frames share. Inside core/record only.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/file/safetensors.h"
+#include "core/record/session_data.h"
+
+namespace spanscope::schema {
+
+inline constexpr uint32_t kVersion = 1;  // of every kind
+
+// A list of strings as two tensors: NAME.bytes u8 and NAME.ends u64.
+struct Strings {
+  std::vector<uint8_t> bytes;
+  std::vector<uint64_t> ends;
+  void add(const std::string& s) {
+    bytes.insert(bytes.end(), s.begin(), s.end());
+    ends.push_back(bytes.size());
+  }
+  void put(Blob& blob, const std::string& name) const {
+    blob.add<uint8_t>(name + ".bytes", {bytes.size()}, bytes);
+    blob.add<uint64_t>(name + ".ends", {ends.size()}, ends);
+  }
+};
+Result<std::vector<std::string>> get_strings(const Blob& blob, const std::string& name, uint64_t count);
+
+// One frame each; what they say is checked against the header, the ledger and the turn so far.
+Result<SessionHeader> read_header(const Blob& blob, const std::string& where);
+Status read_ledger(const Blob& blob, SessionData& out);
+Status read_turn_begin(const Blob& blob, TurnRecord& turn, const SessionData& session);
+Status read_mass(const Blob& blob, TurnRecord& turn, const SessionData& session);
+Status read_events(const Blob& blob, TurnRecord& turn, const SessionData& session);
+Status read_routing(const Blob& blob, TurnRecord& turn, const SessionData& session);
+Status read_findings(const Blob& blob, SessionData& session);
+Status read_closing(const Blob& blob, SessionData& session);
+
+}  // namespace spanscope::schema
