@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/cpu/fast/pass.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/cpu/fast/expert_choice.h"
+#include "core/cpu/fast/vector_kernels.h"
+
+namespace spanscope::fast {
+namespace {
+size_t padded(uint32_t rows) { return (size_t(rows) + kRowPadding - 1) / kRowPadding * kRowPadding; }
+Error cancelled() { return make_error(ErrorCode::cancelled, "SPAN-CANCELLED", "the pass was stopped"); }
+}  // namespace
+
+Pass::Pass(const Model& model, ThreadPool& pool)
+    : model_(model), recipe_(model.recipe), team_(pool), matrices_(team_), attention_(team_, recipe_) {}
+
+template <class Body>
+void Pass::each_row(uint32_t rows, const Body& body) {
+  const uint32_t step = rows <= 4 ? rows : 8;
+  team_.for_each((rows + step - 1) / step, [&](size_t item, unsigned thread) {
+    const uint32_t end = std::min(rows, uint32_t(item + 1) * step);
+    for (uint32_t row = uint32_t(item) * step; row < end; ++row) body(row, thread);
+  });
+}
+
+void Pass::begin(const PassWork& work) {
+  const uint32_t rows = work.rows(), width = recipe_.hidden, pairs = recipe_.rotary_dims / 2;
+  const size_t room = padded(rows), query_width = size_t(recipe_.query_heads) * recipe_.head_dim,
+               kv_width = size_t(recipe_.kv_heads) * recipe_.head_dim;
+  work.cache.make_room(work.cache.size() + rows);
+  positions_.assign(work.cache.positions().begin(), work.cache.positions().end());
+  positions_.insert(positions_.end(), work.positions.begin(), work.positions.end());
+  for (Buffer* b : {&x_, &normed_, &delta_}) b->need(room * width);
+  q_.need(room * query_width);
+  mixed_.need(room * query_width);
+  k_.need(room * kv_width);
+  v_.need(room * kv_width);
+  MassFold* fold = nullptr;
+  if (work.options.plan) {
+    fold = &fold_;
+    fold_.begin_pass(*work.options.plan, recipe_, uint32_t(positions_.size()), work.positions, team_.threads());
+  }
+  attention_.begin_pass(work.cache, positions_, rows, fold);
+
+  // Angles in f32 (position * inverse frequency) as the published models were run; their cosines and sines in double.
+  float *cosines = cos_.need(size_t(rows) * pairs), *sines = sin_.need(size_t(rows) * pairs);
+  each_row(rows, [&](uint32_t i, unsigned) {
+    for (uint32_t p = 0; p < pairs; ++p) {
+      const float angle = float(work.positions[i]) * recipe_.inverse_frequency[p];
+      cosines[size_t(i) * pairs + p] = float(std::cos(double(angle))) * recipe_.rotary_magnitude;
+      sines[size_t(i) * pairs + p] = float(std::sin(double(angle))) * recipe_.rotary_magnitude;
+    }
+    float* x = x_.data() + size_t(i) * width;
+    dequantise_row(model_.embedding, uint64_t(work.ids[i]), x);
+    if (recipe_.embedding_scale != 1)
+      for (uint32_t c = 0; c < width; ++c) x[c] *= recipe_.embedding_scale;
+  });
+}
+
+// x += delta (unless null), normed = norm(x)
+void Pass::add_and_normalise(const float* delta, const std::vector<float>& weight, uint32_t rows) {
+  const size_t width = recipe_.hidden;
+  each_row(rows, [&](uint32_t i, unsigned) {
+    float* x = x_.data() + i * width;
+    if (delta) add_scaled(x, delta + i * width, recipe_.residual_scale, width);
+    rms_norm(x, weight.data(), recipe_.hidden, recipe_.norm_eps, normed_.data() + i * width);
+  });
+}
+
+// normed -> q, k, v, rotated; keys and values into the cache.
+void Pass::attend(const PassWork& work, const LayerWeights& w, uint32_t layer) {
+  const uint32_t rows = work.rows(), dim = recipe_.head_dim, pairs = recipe_.rotary_dims / 2;
+  const size_t width = recipe_.hidden, query_width = size_t(recipe_.query_heads) * dim,
+               kv_width = size_t(recipe_.kv_heads) * dim;
+  const Product products[] = {{&w.q, normed_.data(), width, q_.data(), query_width},
+                              {&w.k, normed_.data(), width, k_.data(), kv_width},
+                              {&w.v, normed_.data(), width, v_.data(), kv_width}};
+  matrices_.multiply(products, rows);
+  const Slot base = work.cache.size();
+  each_row(rows, [&](uint32_t i, unsigned) {
+    const float *c = cos_.data() + size_t(i) * pairs, *s = sin_.data() + size_t(i) * pairs;
+    for (uint32_t h = 0; h < recipe_.query_heads; ++h)
+      rotate(recipe_.rotary, c, s, pairs, q_.data() + i * query_width + size_t(h) * dim);
+    for (uint32_t h = 0; h < recipe_.kv_heads; ++h) {
+      float* key = k_.data() + i * kv_width + size_t(h) * dim;
+      rotate(recipe_.rotary, c, s, pairs, key);
+      work.cache.write(layer, h, base + i, key, v_.data() + i * kv_width + size_t(h) * dim);
+    }
+  });
+}
+
+Status Pass::run(const PassWork& work) {
+  const uint32_t rows = work.rows();
+  const size_t width = recipe_.hidden, query_width = size_t(recipe_.query_heads) * recipe_.head_dim;
+  begin(work);
+  uint32_t moe_index = 0;
+  const float* delta = nullptr;  // of the layer before, not yet added
+  for (uint32_t l = 0; l < recipe_.layers; ++l) {
+    if (work.options.stop.stop_requested()) return cancelled();
+    const LayerWeights& w = model_.layers[l];
+    add_and_normalise(delta, w.attention_norm, rows);
+    keep_hidden(work, l, x_.data());
+    attend(work, w, l);
+    attention_.begin_layer(l);
+    if (work.options.plan) fold_.begin_layer(l, attention_.first(), attention_.end());
+    if (!attention_.run(q_.data(), mixed_.data(), work.options.stop)) return cancelled();
+    const Product o{&w.o, mixed_.data(), query_width, delta_.data(), width};
+    matrices_.multiply({&o, 1}, rows);
+    add_and_normalise(delta_.data(), w.feed_forward_norm, rows);
+    const bool moe = recipe_.moe_layer[l];
+    if (moe)
+      run_experts(w, rows);
+    else
+      feed_forward(w.gate, w.up, w.down, normed_.data(), rows, delta_.data());
+    delta = delta_.data();
+    if (moe && work.options.router_logits) keep_routing(work, moe_index);
+    moe_index += moe;
+    if (work.options.plan) record(work, moe);
+  }
+  if (work.options.stop.stop_requested()) return cancelled();
+  finish(work);
+  work.cache.commit(work.positions);
+  return {};
+}
+
+void Pass::record(const PassWork& work, bool moe) {
+  LayerRecord record = fold_.finish_layer();
+  if (moe && work.options.plan->want_routing) {
+    record.experts_used = recipe_.experts_used;
+    record.expert_ids = expert_ids_.data();
+    record.expert_weights = expert_weights_.data();
+    record.expert_margin = expert_margin_.data();
+  }
+  work.options.sink->on_layer(record);
+}
+
+// out = down(act(gate x) * up x), or down(act(up x)).  // x, out [rows][hidden]
+void Pass::feed_forward(const WeightMatrix& gate, const WeightMatrix& up, const WeightMatrix& down, const float* x,
+                        uint32_t rows, float* out) {
+  const size_t inner = up.rows, width = recipe_.hidden;
+  up_.need(padded(rows) * inner);
+  gate_.need(padded(rows) * inner);
+  const Product in[] = {{&up, x, width, up_.data(), inner}, {&gate, x, width, gate_.data(), inner}};
+  matrices_.multiply(std::span(in).first(recipe_.gated ? 2 : 1), rows);
+  // A few thousand values an item: one row of a wide feed-forward is worth sharing too.
+  const size_t all = rows * inner, step = 2048;
+  team_.for_each((all + step - 1) / step, [&](size_t item, unsigned) {
+    const size_t at = item * step;
+    activate(recipe_.activation, recipe_.gated ? gate_.data() + at : nullptr, up_.data() + at,
+             std::min(step, all - at));
+  });
+  const Product last{&down, up_.data(), inner, out, width};
+  matrices_.multiply({&last, 1}, rows);
+}
+
+// Each expert runs the rows that chose it; a row adds its experts up in the order of their indices.
+void Pass::run_experts(const LayerWeights& w, uint32_t rows) {
+  const uint32_t used = recipe_.experts_used, experts = recipe_.experts;
+  const size_t width = recipe_.hidden;
+  router_.need(padded(rows) * experts);
+  expert_ids_.resize(size_t(rows) * used);
+  expert_weights_.resize(expert_ids_.size());
+  expert_margin_.resize(rows);
+  const Product router{&w.router, normed_.data(), width, router_.data(), experts};
+  matrices_.multiply({&router, 1}, rows);
+  for (uint32_t i = 0; i < rows; ++i)
+    expert_margin_[i] = choose_experts(recipe_, router_.data() + size_t(i) * experts, expert_ids_.data() + size_t(i) * used,
+                                       expert_weights_.data() + size_t(i) * used);
+  std::vector<std::vector<uint32_t>> chosen(experts);  // indices into expert_ids_, rows ascending
+  for (uint32_t p = 0; p < rows * used; ++p) chosen[size_t(expert_ids_[p])].push_back(p);
+  std::fill_n(delta_.data(), rows * width, 0.0f);
+  for (uint32_t e = 0; e < experts; ++e) {
+    const auto& list = chosen[e];
+    if (list.empty()) continue;
+    const uint32_t n = uint32_t(list.size());
+    gathered_.need(padded(n) * width);
+    expert_out_.need(padded(n) * width);
+    for (uint32_t i = 0; i < n; ++i)
+      std::copy_n(normed_.data() + list[i] / used * width, width, gathered_.data() + i * width);
+    feed_forward(w.experts[e].gate, w.experts[e].up, w.experts[e].down, gathered_.data(), n, expert_out_.data());
+    for (uint32_t i = 0; i < n; ++i)
+      add_scaled(delta_.data() + list[i] / used * width, expert_out_.data() + i * width, expert_weights_[list[i]], width);
+  }
+}
+
+void Pass::keep_routing(const PassWork& work, uint32_t moe_index) {
+  const size_t at = size_t(moe_index) * work.all_rows + work.first_row, rows = work.rows();
+  std::copy_n(router_.data(), rows * recipe_.experts, work.result.router_logits.data() + at * recipe_.experts);
+  std::copy_n(expert_ids_.data(), rows * recipe_.experts_used, work.result.topk_ids.data() + at * recipe_.experts_used);
+  std::copy_n(expert_weights_.data(), rows * recipe_.experts_used,
+              work.result.topk_weights.data() + at * recipe_.experts_used);
+}
+
+void Pass::keep_hidden(const PassWork& work, uint32_t index, const float* x) {
+  if (!work.options.hidden) return;
+  const size_t at = (size_t(index) * work.all_rows + work.first_row) * recipe_.hidden;
+  std::copy_n(x, size_t(work.rows()) * recipe_.hidden, work.result.hidden.data() + at);
+}
+
+// Final norm, hidden[layers], logits.
+void Pass::finish(const PassWork& work) {
+  const uint32_t rows = work.rows(), vocab = recipe_.vocab;
+  const size_t width = recipe_.hidden;
+  const LogitRows wanted = work.options.logits;
+  const bool last_pass = work.first_row + rows == work.all_rows;
+  if (!work.options.hidden && (wanted == LogitRows::none || (wanted == LogitRows::last && !last_pass))) return;
+  add_and_normalise(delta_.data(), model_.output_norm, rows);
+  keep_hidden(work, recipe_.layers, normed_.data());
+  uint32_t count = 0;
+  float* out = work.result.logits.data();
+  const float* x = normed_.data();
+  if (wanted == LogitRows::all) {
+    count = rows;
+    out += size_t(work.first_row) * vocab;
+  } else if (wanted == LogitRows::last && last_pass) {
+    count = 1;
+    x += (rows - 1) * width;
+  }
+  if (count == 0) return;
+  const Product logits{&model_.output, x, width, out, vocab};
+  matrices_.multiply({&logits, 1}, count);
+  if (recipe_.logit_scale == 1 && recipe_.logit_cap == 0) return;
+  for (size_t i = 0; i < size_t(count) * vocab; ++i) {
+    out[i] *= recipe_.logit_scale;
+    if (recipe_.logit_cap != 0) out[i] = recipe_.logit_cap * std::tanh(out[i] / recipe_.logit_cap);
+  }
+}
+
+}  // namespace spanscope::fast
