@@ -157,7 +157,7 @@ void Inspector::rebuild() {
       view->setStyleSheet("border:none;background:transparent;padding:0;");
       view->setPlainText(QString::fromStdString(s.text_of(id)));
       view->setAccessibleName(tr("Text of span %1").arg(id));
-      const int lines = std::min(9, std::max(2, int(view->toPlainText().size()) / 42 + view->toPlainText().count('\n') + 1));
+      const int lines = std::min(9, std::max(2, int(view->toPlainText().size()) / 42 + int(view->toPlainText().count(QLatin1Char(10))) + 1));
       view->setFixedHeight(lines * view->fontMetrics().lineSpacing() + 10);
       view->setTabChangesFocus(true);
       pad(view, 2, 2);
