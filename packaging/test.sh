@@ -29,7 +29,7 @@ run_tests() {
   failed=""
   ctest --preset "$preset" -j "$(jobs_count)" "$@" || failed=yes
   log="build/$preset/Testing/Temporary/LastTest.log"
-  skipped="$(grep -h -E '^SKIPPED|\.\.\. skipped ' "$log" | sort -u || true)"
+  skipped="$(grep -h -o -E '(SKIPPED|\.\.\. skipped).*' "$log" | sort -u || true)"
   if [ -n "$skipped" ]; then
     say "Skipped (preset $preset)"
     echo "$skipped"
