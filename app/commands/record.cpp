@@ -172,6 +172,13 @@ int run(const RecordOptions& o, const Context& context) {
   if (!model) return report_error(model.error());
   auto prepared = prepare(o, **model);
   if (!prepared) return report_error(prepared.error());
+  if (generate->kind == GenerateMode::Kind::none) {
+    // Every turn is laid out once before anything runs or is written: a chat that is too long fails here, not after minutes.
+    while (!prepared->replay->done())
+      if (auto plan = prepared->replay->next(); !plan) return report_error(plan.error());
+    prepared = prepare(o, **model);
+    if (!prepared) return report_error(prepared.error());
+  }
   auto backend = make_backend(*model, o.path, context);
   if (!backend) return report_error(backend.error());
   auto writer = SessionWriter::create(o.output, o.force);
@@ -204,7 +211,11 @@ int run(const RecordOptions& o, const Context& context) {
                                 prepared->messages, request);
   request.progress = nullptr;
   printer.reset();
-  if (!outcome) return report_error(outcome.error());
+  if (!outcome) {
+    // Closed turns stay readable; a file without one is of no use to anybody.
+    if ((*writer)->bytes_by_kind().count("turn_end") == 0) ::unlink(o.output.c_str());
+    return report_error(outcome.error());
+  }
   for (const Finding& f : prepared->replay->findings()) note(context, f.where.empty() ? f.message : f.where + ": " + f.message);
 
   const double seconds = outcome->seconds_prompt + outcome->seconds_answer;
