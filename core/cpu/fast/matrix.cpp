@@ -29,9 +29,7 @@ constexpr auto kF32 = dnnl::memory::data_type::f32;
 constexpr uint32_t kPanelUnit = 64, kPanelMost = 256;  // outputs; measured: 135 GFLOP/s a thread up to 256 x 1,536, half beyond
 constexpr uint32_t kFewRowItem = 32;                   // outputs of one work item of a few-row product
 
-dnnl::memory::desc matrix_desc(uint32_t rows, uint32_t cols, size_t stride) {
-  return {{rows, cols}, kF32, dnnl::memory::dims{dnnl::memory::dim(stride), 1}};
-}
+dnnl::memory::desc dense(uint32_t rows, uint32_t cols) { return {{rows, cols}, kF32, dnnl::memory::format_tag::ab}; }
 
 }  // namespace
 
@@ -53,8 +51,9 @@ struct Matrices::Impl {
     std::vector<Panel> panels;
     uint64_t bytes = 0;
   };
-  // rows, outputs, cols, input stride, output stride
-  using Shape = std::tuple<uint32_t, uint32_t, uint32_t, size_t, size_t>;
+  // Rows, outputs, cols. Both sides are dense: with a strided output oneDNN 2.6 falls back to a plain loop, three
+  // thousand times slower.
+  using Shape = std::tuple<uint32_t, uint32_t, uint32_t>;
   struct Call {
     dnnl::matmul primitive;
     dnnl::memory::desc x, out;
@@ -67,14 +66,13 @@ struct Matrices::Impl {
   std::map<std::pair<uint32_t, uint32_t>, dnnl::memory::desc> layouts;  // by (cols, outputs of the panel)
   std::map<Shape, Call> calls;
   std::vector<dnnl::stream> streams;  // [thread]
-  std::vector<Buffer> scratch, tail;  // [thread] oneDNN's scratchpad; output of a padded row tile
+  std::vector<Buffer> scratch, aside;  // [thread] oneDNN's scratchpad; one tile of output
 
   dnnl::matmul::primitive_desc describe(const Shape& shape, const dnnl::memory::desc& weights) {
-    const auto& [rows, outputs, cols, x_stride, out_stride] = shape;
+    const auto& [rows, outputs, cols] = shape;
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    return {dnnl::matmul::desc(matrix_desc(rows, cols, x_stride), weights, matrix_desc(rows, outputs, out_stride)),
-            attributes, engine};
+    return {dnnl::matmul::desc(dense(rows, cols), weights, dense(rows, outputs)), attributes, engine};
   }
 
   // The layout that oneDNN likes best for full tiles of this shape; the other tiles use it too.
@@ -82,7 +80,7 @@ struct Matrices::Impl {
     auto [at, fresh] = layouts.try_emplace({cols, outputs});
     if (fresh) {
       const dnnl::memory::desc any({cols, outputs}, kF32, dnnl::memory::format_tag::any);
-      at->second = describe({kRowTile, outputs, cols, cols, outputs}, any).weights_desc();
+      at->second = describe({kRowTile, outputs, cols}, any).weights_desc();
     }
     return at->second;
   }
@@ -90,8 +88,7 @@ struct Matrices::Impl {
   const Call& call(const Shape& shape) {
     auto at = calls.find(shape);
     if (at != calls.end()) return at->second;
-    const auto& [rows, outputs, cols, x_stride, out_stride] = shape;
-    const auto description = describe(shape, layout(cols, outputs));
+    const auto description = describe(shape, layout(std::get<2>(shape), std::get<1>(shape)));
     Call made{dnnl::matmul(description), description.src_desc(), description.dst_desc(),
               description.scratchpad_desc().get_size(), description.scratchpad_desc()};
     return calls.emplace(shape, std::move(made)).first->second;
@@ -125,7 +122,7 @@ struct Matrices::Impl {
 Matrices::Matrices(Team& team) : team_(team), impl_(std::make_unique<Impl>()) {
   for (unsigned t = 0; t < team.threads(); ++t) impl_->streams.emplace_back(impl_->engine);
   impl_->scratch.resize(team.threads());
-  impl_->tail.resize(team.threads());
+  impl_->aside.resize(team.threads());
 }
 Matrices::~Matrices() = default;
 
@@ -157,7 +154,7 @@ void Matrices::few_rows(std::span<const Product> products, uint32_t rows) {
     for (size_t i = g * group; i < std::min((g + 1) * group, items.size()); ++i) {
       const auto& [p, first, count] = items[i];
       for (uint32_t row = 0; row < rows; row += 4)
-        few_row_product(*p->weights, first, count, p->x + row * p->x_stride, p->x_stride, std::min(4u, rows - row),
+        few_row_product(*p->weights, first, count, p->x + size_t(row) * p->weights->cols, p->weights->cols, std::min(4u, rows - row),
                         p->out + row * p->out_stride + first, p->out_stride);
     }
   });
@@ -169,7 +166,7 @@ void Matrices::many_rows(std::span<const Product> products, uint32_t rows) {
     const Impl::Panel* panel;
     const Impl::Call* call;
     uint32_t row, rows;
-    bool padded;
+    bool aside;  // the result is made in a buffer and copied: padded rows, or a panel of a wider output
   };
   OneThread one;
   std::vector<Item> items;
@@ -180,24 +177,22 @@ void Matrices::many_rows(std::span<const Product> products, uint32_t rows) {
       for (uint32_t row = 0; row < rows; row += kRowTile) {
         const uint32_t left = std::min(kRowTile, rows - row);
         const uint32_t tile = (left + kRowPadding - 1) / kRowPadding * kRowPadding;
-        const bool padded = tile != left;
-        const Impl::Call& call = impl_->call(
-            {tile, panel.count, p.weights->cols, p.x_stride, padded ? size_t(panel.count) : p.out_stride});
+        const Impl::Call& call = impl_->call({tile, panel.count, p.weights->cols});
         scratch = std::max(scratch, call.scratch);
-        items.push_back({&p, &panel, &call, row, left, padded});
+        items.push_back({&p, &panel, &call, row, left, tile != left || panel.count != p.out_stride});
       }
   }
   for (unsigned t = 0; t < team_.threads(); ++t) {
     impl_->scratch[t].need(scratch / sizeof(float) + 1);
-    impl_->tail[t].need(size_t(kRowTile) * kPanelMost);
+    impl_->aside[t].need(size_t(kRowTile) * kPanelMost);
   }
   team_.for_each(items.size(), [&](size_t i, unsigned thread) {
     OneThread one_here;
     const Item& item = items[i];
-    float* out = item.padded ? impl_->tail[thread].data()
+    float* out = item.aside ? impl_->aside[thread].data()
                              : item.product->out + item.row * item.product->out_stride + item.panel->first;
     dnnl::memory x(item.call->x, impl_->engine,
-                   const_cast<float*>(item.product->x + item.row * item.product->x_stride)),
+                   const_cast<float*>(item.product->x + size_t(item.row) * item.product->weights->cols)),
         y(item.call->out, impl_->engine, out), w(item.panel->weights),
         pad(item.call->scratch_desc, impl_->engine, impl_->scratch[thread].data());
     item.call->primitive.execute(impl_->streams[thread], {{DNNL_ARG_SRC, x},
@@ -205,7 +200,7 @@ void Matrices::many_rows(std::span<const Product> products, uint32_t rows) {
                                                           {DNNL_ARG_DST, y},
                                                           {DNNL_ARG_SCRATCHPAD, pad}});
     impl_->streams[thread].wait();
-    if (item.padded)
+    if (item.aside)
       for (uint32_t r = 0; r < item.rows; ++r)
         std::memcpy(item.product->out + (item.row + r) * item.product->out_stride + item.panel->first,
                     out + size_t(r) * item.panel->count, item.panel->count * sizeof(float));

@@ -24,8 +24,7 @@ inline constexpr uint32_t kRowPadding = 16;
 
 struct Product {
   const WeightMatrix* weights = nullptr;
-  const float* x = nullptr;  // [rows, padded][x_stride]
-  size_t x_stride = 0;
+  const float* x = nullptr;  // [rows, padded][cols]
   float* out = nullptr;      // [rows][out_stride]
   size_t out_stride = 0;
 };

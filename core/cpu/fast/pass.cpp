@@ -74,9 +74,9 @@ void Pass::attend(const PassWork& work, const LayerWeights& w, uint32_t layer) {
   const uint32_t rows = work.rows(), dim = recipe_.head_dim, pairs = recipe_.rotary_dims / 2;
   const size_t width = recipe_.hidden, query_width = size_t(recipe_.query_heads) * dim,
                kv_width = size_t(recipe_.kv_heads) * dim;
-  const Product products[] = {{&w.q, normed_.data(), width, q_.data(), query_width},
-                              {&w.k, normed_.data(), width, k_.data(), kv_width},
-                              {&w.v, normed_.data(), width, v_.data(), kv_width}};
+  const Product products[] = {{&w.q, normed_.data(), q_.data(), query_width},
+                              {&w.k, normed_.data(), k_.data(), kv_width},
+                              {&w.v, normed_.data(), v_.data(), kv_width}};
   matrices_.multiply(products, rows);
   const Slot base = work.cache.size();
   each_row(rows, [&](uint32_t i, unsigned) {
@@ -93,7 +93,6 @@ void Pass::attend(const PassWork& work, const LayerWeights& w, uint32_t layer) {
 
 Status Pass::run(const PassWork& work) {
   const uint32_t rows = work.rows();
-  const size_t width = recipe_.hidden, query_width = size_t(recipe_.query_heads) * recipe_.head_dim;
   begin(work);
   uint32_t moe_index = 0;
   const float* delta = nullptr;  // of the layer before, not yet added
@@ -106,7 +105,7 @@ Status Pass::run(const PassWork& work) {
     attention_.begin_layer(l);
     if (work.options.plan) fold_.begin_layer(l, attention_.first(), attention_.end());
     if (!attention_.run(q_.data(), mixed_.data(), work.options.stop)) return cancelled();
-    const Product o{&w.o, mixed_.data(), query_width, delta_.data(), width};
+    const Product o{&w.o, mixed_.data(), delta_.data(), width};
     matrices_.multiply({&o, 1}, rows);
     add_and_normalise(delta_.data(), w.feed_forward_norm, rows);
     const bool moe = recipe_.moe_layer[l];
@@ -142,7 +141,7 @@ void Pass::feed_forward(const WeightMatrix& gate, const WeightMatrix& up, const 
   const size_t inner = up.rows, width = recipe_.hidden;
   up_.need(padded(rows) * inner);
   gate_.need(padded(rows) * inner);
-  const Product in[] = {{&up, x, width, up_.data(), inner}, {&gate, x, width, gate_.data(), inner}};
+  const Product in[] = {{&up, x, up_.data(), inner}, {&gate, x, gate_.data(), inner}};
   matrices_.multiply(std::span(in).first(recipe_.gated ? 2 : 1), rows);
   // A few thousand values an item: one row of a wide feed-forward is worth sharing too.
   const size_t all = rows * inner, step = 2048;
@@ -151,7 +150,7 @@ void Pass::feed_forward(const WeightMatrix& gate, const WeightMatrix& up, const 
     activate(recipe_.activation, recipe_.gated ? gate_.data() + at : nullptr, up_.data() + at,
              std::min(step, all - at));
   });
-  const Product last{&down, up_.data(), inner, out, width};
+  const Product last{&down, up_.data(), out, width};
   matrices_.multiply({&last, 1}, rows);
 }
 
@@ -163,7 +162,7 @@ void Pass::run_experts(const LayerWeights& w, uint32_t rows) {
   expert_ids_.resize(size_t(rows) * used);
   expert_weights_.resize(expert_ids_.size());
   expert_margin_.resize(rows);
-  const Product router{&w.router, normed_.data(), width, router_.data(), experts};
+  const Product router{&w.router, normed_.data(), router_.data(), experts};
   matrices_.multiply({&router, 1}, rows);
   for (uint32_t i = 0; i < rows; ++i)
     expert_margin_[i] = choose_experts(recipe_, router_.data() + size_t(i) * experts, expert_ids_.data() + size_t(i) * used,
@@ -219,7 +218,7 @@ void Pass::finish(const PassWork& work) {
     x += (rows - 1) * width;
   }
   if (count == 0) return;
-  const Product logits{&model_.output, x, width, out, vocab};
+  const Product logits{&model_.output, x, out, vocab};
   matrices_.multiply({&logits, 1}, count);
   if (recipe_.logit_scale == 1 && recipe_.logit_cap == 0) return;
   for (size_t i = 0; i < size_t(count) * vocab; ++i) {
