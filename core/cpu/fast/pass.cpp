@@ -72,8 +72,7 @@ void Pass::add_and_normalise(const float* delta, const std::vector<float>& weigh
 // normed -> q, k, v, rotated; keys and values into the cache.
 void Pass::attend(const PassWork& work, const LayerWeights& w, uint32_t layer) {
   const uint32_t rows = work.rows(), dim = recipe_.head_dim, pairs = recipe_.rotary_dims / 2;
-  const size_t width = recipe_.hidden, query_width = size_t(recipe_.query_heads) * dim,
-               kv_width = size_t(recipe_.kv_heads) * dim;
+  const size_t query_width = size_t(recipe_.query_heads) * dim, kv_width = size_t(recipe_.kv_heads) * dim;
   const Product products[] = {{&w.q, normed_.data(), q_.data(), query_width},
                               {&w.k, normed_.data(), k_.data(), kv_width},
                               {&w.v, normed_.data(), v_.data(), kv_width}};
@@ -105,7 +104,7 @@ Status Pass::run(const PassWork& work) {
     attention_.begin_layer(l);
     if (work.options.plan) fold_.begin_layer(l, attention_.first(), attention_.end());
     if (!attention_.run(q_.data(), mixed_.data(), work.options.stop)) return cancelled();
-    const Product o{&w.o, mixed_.data(), delta_.data(), width};
+    const Product o{&w.o, mixed_.data(), delta_.data(), recipe_.hidden};
     matrices_.multiply({&o, 1}, rows);
     add_and_normalise(delta_.data(), w.feed_forward_norm, rows);
     const bool moe = recipe_.moe_layer[l];
