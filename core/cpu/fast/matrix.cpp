@@ -59,6 +59,7 @@ struct Matrices::Impl {
     dnnl::memory::desc x, out;
     size_t scratch = 0;  // bytes
     dnnl::memory::desc scratch_desc;
+    bool plain = false;  // oneDNN has only its plain loop for this shape with these packed weights
   };
 
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
@@ -90,8 +91,17 @@ struct Matrices::Impl {
     if (at != calls.end()) return at->second;
     const auto description = describe(shape, layout(std::get<2>(shape), std::get<1>(shape)));
     Call made{dnnl::matmul(description), description.src_desc(), description.dst_desc(),
-              description.scratchpad_desc().get_size(), description.scratchpad_desc()};
+              description.scratchpad_desc().get_size(), description.scratchpad_desc(),
+              std::strncmp(description.impl_info_str(), "ref", 3) == 0};
     return calls.emplace(shape, std::move(made)).first->second;
+  }
+
+  // The most rows up to \p rows that oneDNN multiplies with a real kernel: the packed layout is made for full tiles, and for
+  // some smaller ones it would fall back to a loop that is a thousand times slower. Depends on the shape alone.
+  uint32_t best_tile(uint32_t rows, uint32_t outputs, uint32_t cols) {
+    for (uint32_t tile = rows; tile > kRowPadding; tile -= kRowPadding)
+      if (!call({tile, outputs, cols}).plain) return tile;
+    return kRowPadding;
   }
 
   void pack(Team& team, const WeightMatrix& w) {
@@ -174,9 +184,11 @@ void Matrices::many_rows(std::span<const Product> products, uint32_t rows) {
   for (const Product& p : products) {
     impl_->pack(team_, *p.weights);
     for (const Impl::Panel& panel : impl_->packed.at(p.weights->data).panels)
-      for (uint32_t row = 0; row < rows; row += kRowTile) {
-        const uint32_t left = std::min(kRowTile, rows - row);
-        const uint32_t tile = (left + kRowPadding - 1) / kRowPadding * kRowPadding;
+      for (uint32_t row = 0, left = 0; row < rows; row += left) {
+        left = std::min(kRowTile, rows - row);
+        const uint32_t wanted = (left + kRowPadding - 1) / kRowPadding * kRowPadding;
+        const uint32_t tile = impl_->best_tile(wanted, panel.count, p.weights->cols);
+        left = std::min(left, tile);
         const Impl::Call& call = impl_->call({tile, panel.count, p.weights->cols});
         scratch = std::max(scratch, call.scratch);
         items.push_back({&p, &panel, &call, row, left, tile != left || panel.count != p.out_stride});
