@@ -6,7 +6,11 @@ namespace {
 
 std::string csv_cell(const OrderedJson& value) {
   if (value.is_null()) return "";
-  std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  if (!value.is_string()) return value.dump();
+  // Through the JSON writer and back: bytes that are not UTF-8 become U+FFFD, as in JSON.
+  std::string text = OrderedJson::parse(value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace)).get<std::string>();
+  // A leading = + - @ would be a formula to a spreadsheet; names come from conversations, which can hold anything.
+  if (!text.empty() && std::string("=+-@\t\r").find(text[0]) != std::string::npos) text.insert(text.begin(), '\'');
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string out = "\"";
   for (char c : text) {
@@ -20,11 +24,15 @@ std::string csv_cell(const OrderedJson& value) {
 
 std::string ExportTable::to_csv() const {
   std::string out;
-  for (const std::string& line : caption) out += "# " + line + "\n";
-  for (size_t i = 0; i < columns.size(); ++i) out += (i ? "," : "") + columns[i];
+  for (const std::string& line : caption) {
+    out += "# ";
+    for (char c : line) out += c == '\n' || c == '\r' ? ' ' : c;
+    out += "\n";
+  }
+  for (size_t i = 0; i < columns.size(); ++i) out.append(i ? "," : "").append(columns[i]);
   out += "\n";
   for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) out += (i ? "," : "") + csv_cell(row[i]);
+    for (size_t i = 0; i < row.size(); ++i) out.append(i ? "," : "").append(csv_cell(row[i]));
     out += "\n";
   }
   return out;

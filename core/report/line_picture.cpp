@@ -129,6 +129,12 @@ std::optional<ExpertLoad> expert_load(const SessionData& s) {
     }
   }
   if (out.layers == 0) return std::nullopt;
+  for (uint32_t l = 0; l < s.header.moe_layer.size(); ++l)
+    if (s.header.moe_layer[l]) out.model_layer.push_back(l);
+  if (out.model_layer.size() < out.layers) {  // the header says nothing: count mixture layers
+    out.model_layer.resize(out.layers);
+    for (uint32_t l = 0; l < out.layers; ++l) out.model_layer[l] = l;
+  }
   return out;
 }
 
@@ -151,7 +157,7 @@ Picture expert_picture(const ExpertLoad& load) {
       if (cw >= 16 || e % 8 == 0) put(draw_text(x0 + (e + 0.5) * cw, 30, std::to_string(e), p.textMuted, 10.5, TextAnchor::middle));
     for (uint32_t l = 0; l < load.layers; ++l) {
       const double y = 36 + l * rh;
-      put(draw_text(x0 - 6, y + rh / 2 + 3.6, fmt::format("layer {}", l), p.textMuted, 10.5, TextAnchor::end));
+      put(draw_text(x0 - 6, y + rh / 2 + 3.6, fmt::format("layer {}", load.model_layer[l]), p.textMuted, 10.5, TextAnchor::end));
       for (uint32_t e = 0; e < load.experts; ++e) {
         if (load.tokens[ph] == 0) {
           put(draw_hatch(x0 + e * cw, y, cw - 1, rh - 1));
@@ -162,8 +168,8 @@ Picture expert_picture(const ExpertLoad& load) {
         const Color fill = p.sequential_at(level);
         put(draw_rect(x0 + e * cw, y, cw - 1, rh - 1, fill));
         const double luma = 0.299 * fill.r + 0.587 * fill.g + 0.114 * fill.b;
-        if (cw >= 30) put(draw_text(x0 + (e + 0.5) * cw, y + rh / 2 + 3.2, whole_percent(share), luma < 140 ? p.panel : p.text, 10, TextAnchor::middle));
-        largest.add(share, fmt::format("expert {} of mixture layer {} takes {} of {} tokens", e, l, whole_percent(share), ph ? "answer" : "prompt"));
+        if (cw >= 30) put(draw_text(x0 + (e + 0.5) * cw, y + rh / 2 + 3.2, whole_percent(share), luma < 112 ? p.panel : p.text, 10, TextAnchor::middle));
+        largest.add(share, fmt::format("expert {} of layer {} takes {} of {} tokens", e, load.model_layer[l], whole_percent(share), ph ? "answer" : "prompt"));
       }
     }
   }

@@ -31,6 +31,7 @@ struct ExpertLoad {
   uint32_t layers = 0, experts = 0;
   uint64_t tokens[2] = {0, 0};       // prompt rows, answer rows
   std::vector<uint64_t> picks[2];    // [layers][experts]
+  std::vector<uint32_t> model_layer; // [layers] the model's own number of each mixture layer
 };
 std::optional<ExpertLoad> expert_load(const SessionData& session);
 Picture expert_picture(const ExpertLoad& load);

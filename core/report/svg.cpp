@@ -24,7 +24,7 @@ std::string paint(const DrawItem& d) {
     if (d.stroke.a < 255) out += " stroke-opacity=\"" + number(d.stroke.a / 255.0) + "\"";
     if (!d.dash.empty()) {
       out += " stroke-dasharray=\"";
-      for (size_t i = 0; i < d.dash.size(); ++i) out += (i ? "," : "") + number(d.dash[i]);
+      for (size_t i = 0; i < d.dash.size(); ++i) out.append(i ? "," : "").append(number(d.dash[i]));
       out += "\"";
     }
   }
@@ -33,7 +33,7 @@ std::string paint(const DrawItem& d) {
 
 std::string points(const DrawItem& d) {
   std::string out;
-  for (const auto& [x, y] : d.points) out += (out.empty() ? "" : " ") + number(x) + "," + number(y);
+  for (const auto& [x, y] : d.points) out.append(out.empty() ? "" : " ").append(number(x)).append(",").append(number(y));
   return out;
 }
 

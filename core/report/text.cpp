@@ -105,9 +105,13 @@ std::string fit_columns(std::string_view text, size_t columns) {
 }
 
 std::string grouped(int64_t n) {
-  std::string digits = std::to_string(n < 0 ? -n : n);
-  for (size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
-  return (n < 0 ? "\xE2\x88\x92" : "") + digits;
+  const std::string digits = fmt::format("{}", n < 0 ? -uint64_t(n) : uint64_t(n));
+  std::string out = n < 0 ? "\xE2\x88\x92" : "";
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i && (digits.size() - i) % 3 == 0) out += ',';
+    out += digits[i];
+  }
+  return out;
 }
 
 std::string percent(double share) {

@@ -94,11 +94,11 @@ Result<View> run_view(const SessionData& s, const ViewQuery& query) {
   if (query.preset == "hottest") {
     if (query.predicate.empty()) shown.column = measure_name(m.measure);
     drop_absent = true;
-    auto value = [&](size_t i) {
-      const Value v = columns.scalar(i, shown);
-      return v.ok() ? v.number : -1e300;
-    };
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return value(a) > value(b); });
+    std::vector<double> value(rows.size(), 0);
+    for (size_t i : order)
+      if (const Value v = columns.scalar(i, shown); v.ok()) value[i] = v.number;
+    std::erase_if(order, [&](size_t i) { return !(value[i] > 0); });
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return value[a] > value[b]; });
     if (!query.with_request && request != kNoSpan) {
       std::erase_if(order, [&](size_t i) { return rows[i] == request || s.ledger.message_of(rows[i]) == request; });
       out.caption += ", hottest; the request (message directly before the answer) is left out";
