@@ -64,11 +64,11 @@ Status choose_rows(ReportBuilder& b) {
     b.view_caption = "The view " + b.options.predicate;
   }
   if (rows.size() > b.options.map_rows) {
-    std::stable_sort(rows.begin(), rows.end(), [&](size_t x, size_t y) { return t.row_value[x] > t.row_value[y]; });
+    std::stable_sort(rows.begin(), rows.end(), [&](size_t x, size_t y) { return b.free_reads[x] != b.free_reads[y] ? b.free_reads[x] > b.free_reads[y] : t.row_value[x] > t.row_value[y]; });
     const size_t all = rows.size();
     rows.resize(b.options.map_rows);
     std::sort(rows.begin(), rows.end());
-    b.view_caption += fmt::format("{}the {} with the most reads of {}", b.view_caption.empty() ? "Messages: " : ", ", b.options.map_rows, grouped(int64_t(all)));
+    b.view_caption += fmt::format("{}the {} of {} that were read most when they were not the request", b.view_caption.empty() ? "Messages: " : ", ", b.options.map_rows, grouped(int64_t(all)));
   } else if (b.view_caption.empty()) {
     b.view_caption = "All messages";
   }
@@ -122,27 +122,27 @@ ReportSection ReportBuilder::facts() {
   // How few messages hold 80 % of the reads.
   std::vector<size_t> order(table.rows.size());
   std::iota(order.begin(), order.end(), size_t(0));
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return table.row_value[a] > table.row_value[b]; });
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return free_reads[a] > free_reads[b]; });
   double all = 0;
   uint64_t tokens_all = 0;
   for (size_t r = 0; r < table.rows.size(); ++r) {
-    all += table.row_value[r];
+    all += free_reads[r];
     tokens_all += session.ledger[table.rows[r]].tokens;
   }
   double sum = 0;
   uint64_t tokens = 0;
   size_t few = 0;
   while (few < order.size() && all > 0 && sum < 0.8 * all) {
-    sum += table.row_value[order[few]];
+    sum += free_reads[order[few]];
     tokens += session.ledger[table.rows[order[few]]].tokens;
     ++few;
   }
   if (all > 0)
     facts.facts.push_back({fmt::format("{} of {}", few, grouped(int64_t(table.rows.size()))),
-                           {run(fmt::format("messages have {} of the {}, in {} of {} content tokens. ", whole_percent(sum / all), plural(int64_t(all), "read", "reads"),
+                           {run(fmt::format("messages have {} of the {} beyond each answer's own request, in {} of {} content tokens. ", whole_percent(sum / all), plural(int64_t(all), "read", "reads"),
                                             grouped(int64_t(tokens)), grouped(int64_t(tokens_all)))), badge(Badge::captured)}});
   else
-    facts.facts.push_back({"No reads", {run("were recorded: no turn has an answer that turned to earlier content. "), badge(Badge::captured)}});
+    facts.facts.push_back({"No reads", {run("beyond each answer's own request: no answer turned to earlier content. "), badge(Badge::captured)}});
   if (answered()) {
     auto ranked = most_read();
     std::erase_if(ranked, [&](const auto& r) { return r.first == request; });
@@ -207,6 +207,10 @@ Result<Report> build_report(const SessionData& s, const ReportOptions& options) 
   settings.reads = options.reads;
   b.table = cell_table(s, spans_at_level(s, Level::message), settings);
   b.history = read_history(s, options.reads);
+  b.free_reads.assign(b.table.rows.size(), 0);
+  for (size_t r = 0; r < b.table.rows.size(); ++r)
+    for (uint32_t t = 0; t < b.table.turns; ++t)
+      if (const Cell& cell = b.table.at(r, t); cell.state == CellState::value && !cell.request) b.free_reads[r] += cell.number;
   b.last = s.turns.size();
   for (size_t i = s.turns.size(); i-- > 0;)
     if (s.turns[i].answer_rows() > 0) {

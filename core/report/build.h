@@ -16,6 +16,7 @@ struct ReportBuilder {
   size_t last = 0;                  // index of the last turn that has an answer; session.turns.size(): none has
   CellTable table;                  // messages x turns, reads
   ReadHistory history;
+  std::vector<double> free_reads;   // [table rows] reads over the session, those of each answer's own request left out
   SpanId request = kNoSpan;         // of the last answer
   std::vector<SpanId> dead;         // parents, at the last turn
   std::vector<size_t> view_rows;    // rows of the map, in context order

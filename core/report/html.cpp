@@ -14,7 +14,7 @@ constexpr const char* kStyle = R"(
 :root{--text:#1A1F27;--muted:#47505D;--faint:#5C6573;--line:#CBD1D9;--grid:#E4E8ED;--accent:#1B5CB8;--alt:#F6F7F9;--ok:#176B36;--oksoft:#E2F3E7;--warn:#7A4D00;--warnsoft:#FFF1CF;--miss:#5C6573;--misssoft:#ECEEF1}
 *{box-sizing:border-box}
 html{background:#EDEFF2}
-body{margin:0;color:var(--text);font:13px/19px Inter,"Segoe UI","Noto Sans","DejaVu Sans",Arial,sans-serif;font-variant-numeric:tabular-nums}
+body{margin:0;color:var(--text);font:13px/19px Inter,"Segoe UI","Helvetica Neue",Arial,"Liberation Sans","DejaVu Sans",sans-serif;font-variant-numeric:tabular-nums}
 main{max-width:1000px;margin:0 auto;background:#fff;padding:44px 60px 30px;min-height:100vh}
 header{display:flex;align-items:flex-start;gap:16px}
 header div{flex:1}
@@ -33,7 +33,7 @@ p{margin:9px 0;overflow-wrap:anywhere}
 .missing{color:var(--miss);background:var(--misssoft)}
 figure{margin:0}
 svg{display:block;width:100%;height:auto}
-svg text{font-family:Inter,"Segoe UI","Noto Sans","DejaVu Sans",Arial,sans-serif;white-space:pre;unicode-bidi:isolate}
+svg text{font-family:Inter,"Segoe UI","Helvetica Neue",Arial,"Liberation Sans","DejaVu Sans",sans-serif;white-space:pre;unicode-bidi:isolate}
 svg text.m,code,.mono{font-family:"JetBrains Mono","DejaVu Sans Mono",Consolas,monospace}
 code{font-size:11.5px}
 figcaption,.cap{color:var(--muted);font-size:11.5px;line-height:16px;margin:5px 0 0;overflow-wrap:anywhere}
@@ -43,10 +43,10 @@ th{font-weight:500;text-align:left;color:var(--muted);border-bottom:1px solid va
 td{padding:3px 6px;vertical-align:top;overflow-wrap:anywhere}
 tbody tr:nth-child(even){background:var(--alt)}
 .n{text-align:right;white-space:nowrap}
-th.n{padding-left:12px}
+th.n{padding-left:9px}
 .none{color:var(--faint)}
-.chip{display:inline-block;width:17px;height:17px;border-radius:3px;color:#fff;font-size:10.5px;line-height:17px;font-weight:650;text-align:center;margin-right:5px}
-.id{color:var(--faint);margin-right:5px}
+.chip{display:inline-block;width:17px;height:17px;border-radius:3px;color:#fff;font-size:10.5px;line-height:17px;font-weight:650;text-align:center}
+.s{display:flex}.chip,.id{flex:none;margin-right:6px}.id{color:var(--faint)}
 dl{display:grid;grid-template-columns:110px 1fr;gap:4px 14px;margin:4px 0}
 dt{font-weight:600}dd{margin:0;color:var(--muted)}
 .cmd{margin:7px 0}.cmd span{display:block;color:var(--muted);font-size:12px}
@@ -113,9 +113,9 @@ struct Writer {
         const ReportCell& cell = row[i];
         const bool number = i < b.columns.size() && b.columns[i].number;
         out += std::string("<td") + (number ? cell.missing ? " class=\"n none\"" : " class=\"n\"" : cell.missing ? " class=\"none\"" : "") + ">";
-        if (!cell.role.empty()) out += chip_html(cell.role);
-        if (!cell.span.empty()) out += "<span class=\"id\">" + escape_html(cell.span) + "</span>";
-        out += (number ? escape_html(cell.text) : "<bdi>" + escape_html(cell.text) + "</bdi>") + "</td>";
+        const bool span = !cell.role.empty();
+        if (span) out += "<div class=\"s\">" + chip_html(cell.role) + "<span class=\"id\">" + escape_html(cell.span) + "</span>";
+        out += (number ? escape_html(cell.text) : "<bdi>" + escape_html(cell.text) + "</bdi>") + (span ? "</div></td>" : "</td>");
       }
       out += "</tr>\n";
     }

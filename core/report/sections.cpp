@@ -64,11 +64,11 @@ ReportSection ReportBuilder::trajectories() {
   ReportSection out{"Trajectories", {}};
   std::vector<size_t> order(table.rows.size());
   std::iota(order.begin(), order.end(), size_t(0));
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return table.row_value[a] > table.row_value[b]; });
-  std::erase_if(order, [&](size_t r) { return table.row_value[r] <= 0; });
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return free_reads[a] > free_reads[b]; });
+  std::erase_if(order, [&](size_t r) { return free_reads[r] <= 0; });
   if (order.size() > 6) order.resize(6);
   if (order.empty() || session.turns.size() < 2) {
-    out.blocks.push_back(ReportParagraph{{run(order.empty() ? "No message was read, so there is nothing to follow." : "The session has one turn: nothing to follow yet.")}, false});
+    out.blocks.push_back(ReportParagraph{{run(order.empty() ? "No message was read by an answer after its own request, so there is nothing to follow." : "The session has one turn: nothing to follow yet.")}, false});
     return out;
   }
   MeasureSettings share;
@@ -86,8 +86,9 @@ ReportSection ReportBuilder::trajectories() {
   for (size_t k = 0; k < ids.size(); ++k) {
     LineSeries a{span_label(ids[k]), name_of(ids[k]), {}}, b = a;
     for (size_t t = first; t < session.turns.size(); ++t) {
-      const bool own = session.ledger[ids[k]].message >= 0 && session.ledger[ids[k]].message == session.turns[t].message;
       const Cell& x = table.at(order[k], uint32_t(t));
+      // An answer cannot be read in its own turn; a request is read for other reasons than memory.
+      const bool own = x.request || (session.ledger[ids[k]].message >= 0 && session.ledger[ids[k]].message == session.turns[t].message);
       const Cell& y = shares.at(k, uint32_t(t));
       a.values.push_back(x.state == CellState::value && !own ? x.number : NAN);
       b.values.push_back(y.state == CellState::value && !own ? y.number : NAN);
@@ -113,8 +114,8 @@ ReportSection ReportBuilder::trajectories() {
   figure.largest = std::move(picture.largest);
   figure.largest.resize(std::min<size_t>(3, figure.largest.size()));
   figure.caption = caption("Figure", ++figures,
-                           fmt::format("The {} most read messages through time, {}. Left: reads at strength {}. Right: share of the mass of the same answer rows, mean of {} layers x {} heads. "
-                                       "Lines break where a message was not in the context or a turn has no answer. Captured.",
+                           fmt::format("The {} messages read most when they were not the request, {}. Left: reads at strength {}. Right: share of the mass of the same answer rows, mean of {} layers x {} heads. "
+                                       "Left out: turns in which a message was the request itself, was not in the context, or that have no answer. Captured.",
                                        ids.size(), first ? fmt::format("turns {} to {}", turns.front(), turns.back()) : fmt::format("{} turns", turns.size()),
                                        fixed2(options.reads.theta), session.header.layers, session.header.query_heads));
   out.blocks.push_back(std::move(figure));

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/report/pictures.h"
+#include "core/report/figure/text_width.h"
 #include "core/report/text.h"
 
 namespace spanscope {
@@ -99,7 +100,10 @@ std::string inline_svg(const DisplayList& list, const std::string& prefix, const
       case DrawItem::Kind::circle: body += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\"{}/>", number(d.x), number(d.y), number(d.w), paint(d)); break;
       case DrawItem::Kind::text: {
         const char* anchor = d.anchor == TextAnchor::middle ? " text-anchor=\"middle\"" : d.anchor == TextAnchor::end ? " text-anchor=\"end\"" : "";
-        body += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\"{}{}{}{}>{}</text>", number(d.x), number(d.y), number(d.size), anchor,
+        // Figures are laid out without a font: the width they count on is part of the text, whatever face draws it.
+        const std::string shown = visible_text(d.text);
+        const std::string length = text_columns(shown) > 3 && !d.mono ? " textLength=\"" + number(text_width(shown, d.size, d.bold)) + "\" lengthAdjust=\"spacingAndGlyphs\"" : "";
+        body += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\"{}{}{}{}{}>{}</text>", number(d.x), number(d.y), number(d.size), anchor, length,
                             d.bold ? " font-weight=\"600\"" : "", d.mono ? " class=\"m\"" : "", paint(d), escape_html(d.text));
         break;
       }
