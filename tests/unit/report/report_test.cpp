@@ -127,7 +127,7 @@ TEST_CASE("report: redaction leaves no word of the session") {
   auto base = test::synthetic_session({7, 8, 4, 4, 2, 0, true, 80});
   SessionData s = *base;
   for (Span& span : s.ledger.spans) span.name = "SECRET-" + std::to_string(span.id);
-  s.header.source = "SECRET.json", s.header.model_path = "/home/SECRET/m.gguf", s.path = "SECRET.span";
+  s.header.source = "SECRET.json", s.header.model_path = "/srv/SECRET/m.gguf", s.path = "SECRET.span";
   ReportOptions o;
   o.session_path = "SECRET.span", o.redact = true;
   CHECK_FALSE(has(html_of(s, o), "SECRET"));
