@@ -168,3 +168,4 @@ void check_kind(const std::string& name, const std::string& path, double reads, 
 TEST_CASE("needed: documents repeated word by word, fast path") { check_kind("literal-101", "fast", 1.0, 0.4, 0.1); }
 TEST_CASE("needed: indirect questions, fast path") { check_kind("paraphrase-102", "fast", 1.0, 0.1, 0.0); }
 TEST_CASE("needed: documents repeated word by word, reference path") { check_kind("literal-101", "reference", 1.0, 0.4, 0.1); }
+TEST_CASE("needed: indirect questions, reference path") { check_kind("paraphrase-102", "reference", 1.0, 0.1, 0.0); }
