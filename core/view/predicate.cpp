@@ -420,11 +420,11 @@ std::vector<uint8_t> evaluate_node(const Node& n, const ViewColumns& c) {
   return out;
 }
 
-std::optional<Scalar> find_scalar(const Node& n) {
-  if (n.kind == Node::Kind::compare || n.kind == Node::Kind::top) return n.scalar;
+const Node* find_compared(const Node& n) {
+  if (n.kind == Node::Kind::compare || n.kind == Node::Kind::top) return &n;
   for (const auto& child : n.children)
-    if (auto s = find_scalar(*child)) return s;
-  return std::nullopt;
+    if (const Node* found = find_compared(*child)) return found;
+  return nullptr;
 }
 
 }  // namespace
@@ -450,6 +450,14 @@ Result<Predicate> Predicate::parse(const std::string& text, const ViewColumns& c
 }
 
 std::vector<uint8_t> Predicate::evaluate(const ViewColumns& columns) const { return evaluate_node(*root_, columns); }
-std::optional<Scalar> Predicate::first_scalar() const { return find_scalar(*root_); }
+std::optional<Scalar> Predicate::first_scalar() const {
+  const Node* node = find_compared(*root_);
+  return node ? std::optional<Scalar>(node->scalar) : std::nullopt;
+}
+int Predicate::first_direction() const {
+  const Node* node = find_compared(*root_);
+  if (!node) return 0;
+  return node->kind == Node::Kind::top || node->op == ">" || node->op == ">=" ? 1 : node->op == "<" || node->op == "<=" ? -1 : 0;
+}
 
 }  // namespace spanscope

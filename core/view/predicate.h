@@ -58,6 +58,8 @@ class Predicate {
   std::vector<uint8_t> evaluate(const ViewColumns& columns) const;  // [rows]
   // The scalar that chose a row: the first compared one of the tree; nothing for predicates of words only.
   std::optional<Scalar> first_scalar() const;
+  // Which end of it the predicate asks for: 1 the large one (> >= top), -1 the small one (< <=), 0 neither.
+  int first_direction() const;
 
  private:
   std::shared_ptr<const Node> root_;

@@ -70,6 +70,7 @@ Result<View> run_view(const SessionData& s, const ViewQuery& query) {
       if (span.kind == SpanKind::sink) rows.insert(rows.begin(), span.id);
   SessionColumns columns(s, rows, *found, query.settings, query.with_sinks);
   std::vector<uint8_t> keep(rows.size(), 1);
+  int direction = 0;
   Scalar shown;
   shown.column = measure_name(query.settings.measure);
   if (!query.predicate.empty()) {
@@ -77,6 +78,7 @@ Result<View> run_view(const SessionData& s, const ViewQuery& query) {
     if (!predicate) return std::move(predicate).error();
     keep = predicate->evaluate(columns);
     if (auto first = predicate->first_scalar()) shown = *first;
+    direction = predicate->first_direction();
   }
 
   const auto places = places_at(s, turn);
@@ -90,6 +92,14 @@ Result<View> run_view(const SessionData& s, const ViewQuery& query) {
   for (size_t i = 0; i < rows.size(); ++i)
     if (keep[i]) order.push_back(i);
 
+  if (query.preset.empty() && direction != 0) {  // strongest (or smallest) first; missing and idle last
+    std::vector<Value> value(rows.size());
+    for (size_t i : order) value[i] = columns.scalar(i, shown);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      if (value[a].ok() != value[b].ok()) return value[a].ok();
+      return value[a].ok() && (direction > 0 ? value[a].number > value[b].number : value[a].number < value[b].number);
+    });
+  }
   bool drop_absent = false;
   if (query.preset == "hottest") {
     if (query.predicate.empty()) shown.column = measure_name(m.measure);

@@ -37,7 +37,7 @@ struct ViewQuery {
 };
 
 struct View {
-  std::vector<ViewRef> refs;
+  std::vector<ViewRef> refs;  // strongest first (smallest for < and <=), missing and idle last; else in context order
   TurnId turn = 0;
   std::string predicate, preset, caption;  // caption: measure, strength, rows, what was left out
   uint64_t tokens = 0, tokens_of = 0;      // in the view, of all resident content

@@ -98,6 +98,22 @@ TEST_CASE("a missing value is never greater, smaller, equal or unequal; not turn
   CHECK(spans_of(view_of(s, "layer[0] > 0.3")) == std::vector<SpanId>{1});
 }
 
+TEST_CASE("refs come strongest first, smallest first for <, in context order without a comparison") {
+  const SessionData s = test::small_session();
+  auto mass = [&](const char* p) {
+    ViewQuery q;
+    q.predicate = p, q.level = Level::leaf, q.with_sinks = true, q.settings.rows = RowSet::answer;
+    auto v = run_view(s, q);
+    REQUIRE(v);
+    return spans_of(*v);
+  };
+  CHECK(mass("mass >= 0") == std::vector<SpanId>{0, 1, 2});
+  CHECK(mass("mass < 9") == std::vector<SpanId>{2, 1, 0});
+  CHECK(mass("tokens > 0") == std::vector<SpanId>{2, 0, 1});
+  CHECK(mass("spike > 0.1 or tokens > 0") == std::vector<SpanId>{0, 1, 2});  // b has no spike: last
+  CHECK(mass("kind != template") == std::vector<SpanId>{0, 1, 2});
+}
+
 TEST_CASE("no stored text matches no text") {
   SessionData s = test::small_session();
   s.header.has_text = false;
