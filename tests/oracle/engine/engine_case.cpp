@@ -12,6 +12,7 @@ namespace spanscope::test {
 const std::vector<BackendCase>& backend_cases() {
   static const std::vector<BackendCase> cases = {
       {"reference", make_reference_backend},
+      {"fast", make_fast_backend},
   };
   return cases;
 }
