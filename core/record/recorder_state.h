@@ -106,7 +106,7 @@ struct Recorder::State {
 
   Status check_rows(const TurnPlan& plan) const;
   Status check_conservation(TurnId turn) const;
-  Result<std::vector<int64_t>> final_columns(const TurnPlan& plan) const;
+  Result<std::vector<int64_t>> final_columns(const TurnPlan& plan);
   void close_queries(TurnRecord& t, const Ledger& ledger, const std::vector<int64_t>& column) const;
   void close_profile(TurnRecord& t, const Ledger& ledger, const std::vector<int64_t>& column) const;
   void close_spikes(TurnRecord& t, const std::vector<int64_t>& column) const;

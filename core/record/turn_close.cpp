@@ -37,9 +37,9 @@ Result<TurnRecord> Recorder::close_turn(const TurnPlan& plan, const Ledger& ledg
   State& s = *state_;
   SPANSCOPE_TRY(s.check_rows(plan));
   SPANSCOPE_TRY(s.check_conservation(plan.turn));
+  s.habit.grow(ledger.spans.size());
   auto column = s.final_columns(plan);
   if (!column) return std::move(column).error();
-  s.habit.grow(ledger.spans.size());
   s.take_habit();
 
   TurnRecord t;
@@ -90,19 +90,21 @@ Status Recorder::State::check_conservation(TurnId turn) const {
 }
 
 // [final layout] the column that was recorded for each leaf, -1: none (the end marker of a generated answer: it never ran).
-// A generated answer's leaf was planned longer than it became, and without rows of its own it is gone again.
-Result<std::vector<int64_t>> Recorder::State::final_columns(const TurnPlan& plan) const {
+// Keys that ran are what counts: a generated answer's leaf was planned longer than it became, and an empty answer makes one
+// template leaf of the generation prompt and the end marker. A leaf that is another one now takes over the column.
+Result<std::vector<int64_t>> Recorder::State::final_columns(const TurnPlan& plan) {
   std::vector<int64_t> out(plan.layout.size(), -1);
   std::vector<uint8_t> used(columns(), 0);
+  const auto ran_end = [&](const LayoutEntry& e) { return std::min(e.slot + e.len, plan.executed_end); };
   for (size_t c = 0; c < plan.layout.size(); ++c) {
     const LayoutEntry& e = plan.layout[c];
+    if (e.slot >= plan.executed_end) continue;
     const uint32_t k = columns() ? shape.column_of(e.slot) : kNone32;
-    if (k != kNone32 && shape.leaves[k].leaf == e.leaf && shape.leaves[k].slot == e.slot && shape.leaves[k].position == e.position) {
-      out[c] = k;
-      used[k] = 1;
-    } else if (e.slot < plan.executed_end) {
+    if (k == kNone32 || shape.leaves[k].slot != e.slot || shape.leaves[k].position != e.position || ran_end(shape.leaves[k]) != ran_end(e))
       return mismatch(plan.turn, fmt::format("leaf {} at slot {} has rows but was not recorded", e.leaf, e.slot));
-    }
+    out[c] = k;
+    used[k] = 1;
+    shape.leaves[k].leaf = e.leaf;
   }
   for (size_t k = 0; k < columns(); ++k)
     if (!used[k] && shape.leaves[k].slot < plan.executed_end)
