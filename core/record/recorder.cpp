@@ -9,6 +9,35 @@
 #include "core/record/recorder_state.h"
 
 namespace spanscope {
+namespace {
+
+// Four sums side by side: one alone would wait for every addition.
+double sum_of(const double* values, size_t n) {
+  double sum[4] = {};
+  size_t k = 0;
+  for (; k + 4 <= n; k += 4)
+    for (size_t i = 0; i < 4; ++i) sum[i] += values[k + i];
+  for (; k < n; ++k) sum[0] += values[k];
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+// The same, and out[k] += values[k].
+double add_and_sum(const double* values, size_t n, double* out) {
+  double sum[4] = {};
+  size_t k = 0;
+  for (; k + 4 <= n; k += 4)
+    for (size_t i = 0; i < 4; ++i) {
+      sum[i] += values[k + i];
+      out[k + i] += values[k + i];
+    }
+  for (; k < n; ++k) {
+    sum[0] += values[k];
+    out[k] += values[k];
+  }
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+}  // namespace
 
 Recorder::Recorder(const Recipe& recipe, RecorderOptions options) : state_(std::make_unique<State>()) {
   State& s = *state_;
@@ -32,7 +61,7 @@ void Recorder::begin_turn(const TurnPlan& plan, const Ledger& ledger) {
   const size_t columns = s.columns(), layers = s.layers;
   s.first_query = s.shape.column_of(plan.cached);
   s.queries = columns ? uint32_t(columns) - s.first_query : 0;
-  s.total.assign(layers * columns, 0);
+  s.prompt.assign(layers * columns, 0);
   s.answer.assign(layers * columns, 0);
   s.inside.assign(layers * s.shape.levels * columns, 0);
   s.consumer.assign(layers * s.heads * columns, 0);
@@ -199,23 +228,15 @@ void Recorder::on_layer(const LayerRecord& r) {
 void Recorder::State::take_masses(const LayerRecord& r) {
   const size_t n = r.leaves, all = columns(), l = r.layer;
   constexpr size_t prompt = size_t(RowPhase::prompt), answered = size_t(RowPhase::answer), again = size_t(RowPhase::recompute);
-  double* total_l = &total[l * all];
-  double* answer_l = &answer[l * all];
   for (uint32_t h = 0; h < r.query_heads; ++h) {
     const double* mass = r.head_mass + size_t(h) * kPhases * n;
     double* consumer_h = &consumer[(l * heads + h) * all];
     for (size_t p = 0; p < kPhases; ++p) {
       if (!pass_has[p]) continue;
-      const double* m = mass + p * n;
-      double sum = r.learned_sink[h * kPhases + p] + r.unattributed[h * kPhases + p];
+      const double beside = r.learned_sink[h * kPhases + p] + r.unattributed[h * kPhases + p];
       learned[p * layers + l] += r.learned_sink[h * kPhases + p];
       unattributed[p * layers + l] += r.unattributed[h * kPhases + p];
-      for (size_t k = 0; k < n; ++k) sum += m[k];
-      conserved[(l * heads + h) * kPhases + p] += sum;
-      if (p == again) continue;
-      for (size_t k = 0; k < n; ++k) total_l[k] += m[k], consumer_h[k] += m[k];
-      if (p == answered)
-        for (size_t k = 0; k < n; ++k) answer_l[k] += m[k];
+      conserved[(l * heads + h) * kPhases + p] += beside + (p == again ? sum_of(mass + p * n, n) : add_and_sum(mass + p * n, n, consumer_h));
     }
     if (!pass_has[prompt] && !pass_has[answered]) continue;
     const double* in = r.inside + size_t(h) * shape.levels * n;
@@ -242,6 +263,10 @@ void Recorder::State::take_queries(const LayerRecord& r) {
       const size_t column = p * queries + pass_query[q] - first_query;
       double* out = &query_mass[column * all];
       for (size_t k = 0; k < n; ++k) out[k] += in[k];
+      // query_leaf is summed over heads already: so are the layer's sums.
+      double* layer = p == size_t(RowPhase::prompt) ? &prompt[r.layer * all] : p == size_t(RowPhase::answer) ? &answer[r.layer * all] : nullptr;
+      if (layer)
+        for (size_t k = 0; k < n; ++k) layer[k] += in[k];
       if (of_learned <= 0) continue;
       // What the rows of a query leaf did not give to leaves went to the learned sink (and to keys outside of all leaves,
       // of which there are none: D1. If there are, the phase's own proportion is taken).

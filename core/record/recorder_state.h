@@ -64,8 +64,8 @@ struct Recorder::State {
   // --- the turn
   TurnShape shape;
   uint32_t first_query = 0, queries = 0;      // query columns [first_query, first_query + queries)
-  std::vector<double> total, answer;          // [layers][S] prompt + answer rows; answer rows
-  std::vector<double> inside;                 // [layers][levels][S] of `total`, rows that lie in the same group
+  std::vector<double> prompt, answer;         // [layers][S] by phase of the rows, over heads
+  std::vector<double> inside;                 // [layers][levels][S] of both, rows that lie in the same group
   std::vector<double> consumer;               // [layers][heads][S] since the habit last took it in
   std::vector<uint64_t> consumer_rows;        // [S] likewise
   std::vector<double> query_mass;             // [3][queries][S]

@@ -186,7 +186,7 @@ void Recorder::State::close_profile(TurnRecord& t, const Ledger& ledger, const s
       double answered = 0, consumed = 0;
       for (size_t k : items[i].columns) {
         answered += answer[l * all + k];
-        consumed += total[l * all + k] - inside[(l * shape.levels + items[i].level) * all + k];
+        consumed += prompt[l * all + k] + answer[l * all + k] - inside[(l * shape.levels + items[i].level) * all + k];
       }
       t.layer_mass[(l * 2) * profiles + i] = float(answered);
       t.layer_mass[(l * 2 + 1) * profiles + i] = float(std::max(consumed, 0.0));  // a difference of sums: rounding only
