@@ -3,11 +3,14 @@
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QFileInfo>
-#include <QPdfWriter>
 #include <QPainter>
+#include <QPdfWriter>
+#include <QSettings>
+#include <QStandardPaths>
 #include <QTimer>
 #include <cstdio>
 
+#include "app/gui/demo.h"
 #include "widgets/main_window/main_window.h"
 #include "widgets/style/style.h"
 
@@ -53,7 +56,7 @@ int main(int argc, char** argv) {
   const QCommandLineOption screenshot("screenshot", "Draw the window into a PNG and quit.", "file");
   const QCommandLineOption size("size", "Window size, for example 1440x900.", "WxH", "1440x900");
   const QCommandLineOption theme("theme", "light or dark (default: as the system).", "theme");
-  const QCommandLineOption exportFile("export", "Write the window as .png or .pdf, or the report as .html, and quit.", "file");
+  const QCommandLineOption exportFile("export", "Write the window as .png or .pdf, the picture in front as .svg, or the report as .html, and quit.", "file");
   const QCommandLineOption workspace("workspace", "explore, slices, experts or re-attend.", "name");
   const QCommandLineOption tab("tab", "Map, Threshold, Transcript, Trajectories or Table.", "name");
   const QCommandLineOption turn("turn", "Turn cursor, from 1.", "turn");
@@ -62,7 +65,7 @@ int main(int argc, char** argv) {
   for (const auto& o : {screenshot, size, theme, exportFile, workspace, tab, turn, select, filter}) parser.addOption(o);
   parser.process(app);
 
-  const QString themeName = parser.value(theme);
+  const QString themeName = !parser.value(theme).isEmpty() || offscreen ? parser.value(theme) : QSettings().value("theme").toString().replace("system", "");
   if (!themeName.isEmpty() && themeName != "light" && themeName != "dark") return fail("SPAN-USAGE --theme: expected light or dark, found " + themeName, 2);
   style::apply(app, themeName == "dark" ? style::Theme::dark : themeName == "light" || offscreen ? style::Theme::light : style::Theme::system);
   const QStringList sizes = parser.value(size).split('x');
@@ -73,6 +76,10 @@ int main(int argc, char** argv) {
 
   MainWindow window(SPANSCOPE_VERSION);
   window.resize(width, height);
+  if (const auto demo = find_demo(QApplication::applicationDirPath().toStdString())) {
+    const std::string path = (QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) + "/demo64.span").toStdString();
+    window.setDemo([demo = *demo, path](std::stop_token stop, const DemoJob::Report& report) { return record_demo(demo, path, SPANSCOPE_VERSION, stop, report); });
+  }
   if (!parser.value(workspace).isEmpty() && !window.setWorkspaceByName(parser.value(workspace)))
     return fail("SPAN-USAGE --workspace: expected explore, slices, experts or re-attend, found " + parser.value(workspace), 2);
   if (!parser.value(tab).isEmpty() && !window.setTabByName(parser.value(tab))) return fail("SPAN-USAGE --tab: no tab " + parser.value(tab), 2);
@@ -80,20 +87,24 @@ int main(int argc, char** argv) {
   const QStringList files = parser.positionalArguments();
   int status = 0;
   auto finish = [&] {
-    const QString out = parser.isSet(screenshot) ? parser.value(screenshot) : parser.value(exportFile);
-    if (out.isEmpty()) return;
-    bool written = false;
-    if (out.endsWith(".html")) {
-      auto html = window.reportHtml();
-      QFile file(out);
-      written = html && file.open(QIODevice::WriteOnly) && file.write(html->data(), qint64(html->size())) == qint64(html->size());
-    } else if (out.endsWith(".pdf")) {
-      written = save_pdf(window, out);
-    } else {
-      written = window.grab().save(out, "PNG");
+    // Both may be asked for; each failure is one line on stderr.
+    if (parser.isSet(screenshot) && !window.grab().save(parser.value(screenshot), "PNG")) status = fail("SPAN-WRITE cannot write " + parser.value(screenshot));
+    if (parser.isSet(exportFile)) {
+      const QString out = parser.value(exportFile);
+      if (out.endsWith(".html")) {
+        auto html = window.reportHtml();
+        QFile file(out);
+        if (!html) status = fail(QString::fromStdString(html.error().line()));
+        else if (!file.open(QIODevice::WriteOnly) || file.write(html->data(), qint64(html->size())) != qint64(html->size())) status = fail("SPAN-WRITE cannot write " + out);
+      } else if (out.endsWith(".pdf")) {
+        if (!save_pdf(window, out)) status = fail("SPAN-WRITE cannot write " + out);
+      } else if (out.endsWith(".svg")) {
+        if (auto written = window.writePicture(out); !written) status = fail(QString::fromStdString(written.error().line()));
+      } else if (!window.grab().save(out, "PNG")) {
+        status = fail("SPAN-WRITE cannot write " + out);
+      }
     }
-    status = written ? 0 : fail("SPAN-WRITE cannot write " + out);
-    app.exit(status);
+    if (parser.isSet(screenshot) || parser.isSet(exportFile)) app.exit(status);
   };
   auto settle = [&] {
     if (parser.isSet(filter)) window.document()->setFilter(parser.value(filter), Origin::program);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "widgets/document/document.h"
 
+#include <QRegularExpression>
 #include <algorithm>
 #include <cmath>
 
@@ -199,13 +200,35 @@ void Document::refilter() {
   query.turn = selection_.turn >= 0 ? session_->turns[size_t(selection_.turn)].turn : kNone32;
   query.settings = settings_;
   auto view = run_view(*session_, query);
+  filterError_.clear();
+  filterErrorAt_ = -1;
   if (!view) {
     const Error& e = view.error();
     filterError_ = QString::fromStdString(e.message);
-    if (e.offset) filterError_ += tr(" (at character %1)").arg(*e.offset + 1);
-    return;  // the last good view stays
+    if (!filterError_.isEmpty()) filterError_[0] = filterError_[0].toUpper();
+    if (e.offset) {
+      // The error counts bytes of the trimmed text, the line edit counts characters of the whole one.
+      const QByteArray bytes = QByteArray::fromStdString(query.predicate);
+      filterErrorAt_ = int(QString::fromUtf8(bytes.left(qsizetype(std::min<uint64_t>(*e.offset, uint64_t(bytes.size()))))).size());
+      qsizetype blank = 0;
+      while (blank < filterText_.size() && filterText_[blank].isSpace()) ++blank;
+      filterErrorAt_ += int(blank);
+      filterError_ += tr(" (at character %1)").arg(filterErrorAt_ + 1);
+    }
+    static const QRegularExpression joint("\\b(and|or)\\b", QRegularExpression::CaseInsensitiveOption);
+    qsizetype at = -1;
+    QString word;
+    for (auto it = joint.globalMatch(filterText_); it.hasNext();) {
+      const auto match = it.next();
+      at = match.capturedStart();
+      word = match.captured();
+    }
+    if (at <= 0) return;  // the last good view stays
+    query.predicate = filterText_.left(at).trimmed().toStdString();
+    view = run_view(*session_, query);
+    if (!view) return;
+    filterError_ += tr(". The count uses the text before “%1”.").arg(word);
   }
-  filterError_.clear();
   view_ = std::move(*view);
   inView_.assign(session_->ledger.spans.size(), 0);
   for (const ViewRef& ref : view_.refs) inView_[ref.span] = 1;

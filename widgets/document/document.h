@@ -56,9 +56,11 @@ class Document : public QObject {
   // --- filter
   const QString& filterText() const { return filterText_; }
   const QString& filterError() const { return filterError_; }   // empty: the text applies
+  int filterErrorAt() const { return filterErrorAt_; }          // character at which it is; -1: no error, or no place
   bool filterActive() const { return !filterText_.isEmpty(); }
   bool matchingOnly() const { return matchingOnly_; }
-  // Spans (messages) of the filter in ledger order, all messages without one. An error keeps the last good view.
+  // Spans (messages) of the filter in ledger order, all messages without one. Of a text with an error the part before the
+  // last "and" or "or" is used if it stands alone; otherwise the last good view stays.
   const View& view() const;
   bool matches(SpanId span) const;
   void setFilter(const QString& text, Origin origin);
@@ -83,6 +85,7 @@ class Document : public QObject {
   std::vector<SpanId> pins_;
   MeasureSettings settings_;
   QString filterText_, filterError_;
+  int filterErrorAt_ = -1;
   bool matchingOnly_ = true;
   View view_;
   std::vector<uint8_t> inView_;

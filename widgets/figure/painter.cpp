@@ -4,6 +4,7 @@
 #include <QFontDatabase>
 #include <QPainter>
 #include <QPainterPath>
+#include <cmath>
 
 namespace spanscope {
 namespace {
@@ -20,25 +21,45 @@ QPen pen(const DrawItem& d) {
   }
   return p;
 }
+
+void paintHatch(QPainter& painter, const QRectF& rect, const DrawItem& d) {
+  painter.save();
+  painter.setClipRect(rect, Qt::IntersectClip);
+  painter.fillRect(rect, color(d.fill));
+  painter.setPen(QPen(color(d.stroke), 1));
+  painter.setRenderHint(QPainter::Antialiasing, true);
+  // Lines start on one grid for the whole picture, so that neighbouring hatches join.
+  const double sum = rect.left() + rect.bottom();
+  const double first = std::ceil((rect.left() + rect.top()) / 5) * 5;
+  for (double s = first; s < sum + rect.width(); s += 5)
+    painter.drawLine(QPointF(s - rect.bottom(), rect.bottom()), QPointF(s - rect.top(), rect.top()));
+  painter.restore();
+}
 }  // namespace
 
 void paintDisplayList(QPainter& painter, const DisplayList& list) {
   painter.save();
+  const QFont base = painter.font();
   int clips = 0;
   for (const DrawItem& d : list.items) {
+    const QRectF rect(d.x, d.y, d.w, d.h);
+    if (d.kind == DrawItem::Kind::rect && d.radius <= 0 && !d.stroke.a) {  // most of a map
+      painter.fillRect(rect, color(d.fill));
+      continue;
+    }
     painter.setPen(pen(d));
     painter.setBrush(d.fill.a ? QBrush(color(d.fill)) : Qt::NoBrush);
-    const QRectF rect(d.x, d.y, d.w, d.h);
     switch (d.kind) {
       case DrawItem::Kind::rect:
-        painter.setRenderHint(QPainter::Antialiasing, d.radius > 0);
+        painter.setRenderHint(QPainter::Antialiasing, d.radius > 0 || d.x != std::floor(d.x) || d.y != std::floor(d.y));
         if (d.radius > 0) painter.drawRoundedRect(rect, d.radius, d.radius);
-        else if (d.stroke.a) painter.drawRect(rect);
-        else painter.fillRect(rect, color(d.fill));
+        else painter.drawRect(rect);
+        painter.setRenderHint(QPainter::Antialiasing, false);
         break;
       case DrawItem::Kind::line:
-        painter.setRenderHint(QPainter::Antialiasing, d.w != 0 && d.h != 0);
+        painter.setRenderHint(QPainter::Antialiasing, (d.w != 0 && d.h != 0) || d.stroke_width > 1);
         painter.drawLine(QPointF(d.x, d.y), QPointF(d.x + d.w, d.y + d.h));
+        painter.setRenderHint(QPainter::Antialiasing, false);
         break;
       case DrawItem::Kind::polyline:
       case DrawItem::Kind::polygon: {
@@ -51,36 +72,30 @@ void paintDisplayList(QPainter& painter, const DisplayList& list) {
           painter.setBrush(Qt::NoBrush);
           painter.drawPolyline(points);
         }
+        painter.setRenderHint(QPainter::Antialiasing, false);
         break;
       }
       case DrawItem::Kind::circle:
         painter.setRenderHint(QPainter::Antialiasing, true);
         painter.drawEllipse(QPointF(d.x, d.y), d.w, d.w);
+        painter.setRenderHint(QPainter::Antialiasing, false);
         break;
       case DrawItem::Kind::text: {
-        QFont font = d.mono ? QFontDatabase::systemFont(QFontDatabase::FixedFont) : painter.font();
+        QFont font = d.mono ? QFontDatabase::systemFont(QFontDatabase::FixedFont) : base;
         font.setPixelSize(std::max(1, int(d.size + 0.5)));
-        font.setBold(d.bold);
-        const QFont before = painter.font();
+        font.setWeight(d.bold ? QFont::DemiBold : QFont::Normal);
         painter.setFont(font);
         painter.setPen(color(d.fill));
         const QString text = QString::fromStdString(d.text);
-        const double width = QFontMetricsF(font).horizontalAdvance(text);
-        const double x = d.anchor == TextAnchor::start ? d.x : d.anchor == TextAnchor::middle ? d.x - width / 2 : d.x - width;
+        double x = d.x;
+        if (d.anchor != TextAnchor::start) {
+          const double width = QFontMetricsF(font).horizontalAdvance(text);
+          x -= d.anchor == TextAnchor::middle ? width / 2 : width;
+        }
         painter.drawText(QPointF(x, d.y), text);
-        painter.setFont(before);
         break;
       }
-      case DrawItem::Kind::hatch: {
-        painter.save();
-        painter.setClipRect(rect, Qt::IntersectClip);
-        painter.fillRect(rect, color(d.fill));
-        painter.setPen(QPen(color(d.stroke), 1));
-        painter.setRenderHint(QPainter::Antialiasing, true);
-        for (double x = rect.left() - rect.height(); x < rect.right(); x += 4) painter.drawLine(QPointF(x, rect.bottom()), QPointF(x + rect.height(), rect.top()));
-        painter.restore();
-        break;
-      }
+      case DrawItem::Kind::hatch: paintHatch(painter, rect, d); break;
       case DrawItem::Kind::clip_begin:
         painter.save();
         painter.setClipRect(rect, Qt::IntersectClip);

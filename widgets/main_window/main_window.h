@@ -2,43 +2,60 @@
 // The window: composition of bars, workspaces, docks and status bar around one document. UI thread.
 #pragma once
 #include <QMainWindow>
+#include <set>
 #include <vector>
 
 #include "widgets/document/document.h"
+#include "widgets/jobs/demo_job.h"
 #include "widgets/jobs/session_loader.h"
 #include "widgets/panels/panel.h"
+#include "widgets/style/style.h"
 
-class QActionGroup;
-class QButtonGroup;
 class QDockWidget;
+class QFrame;
 class QLabel;
-class QProgressBar;
+class QMenu;
 class QStackedWidget;
-class QTabWidget;
 class QToolButton;
 
 namespace spanscope {
 
+class Banner;
+class LogPanel;
 class MapPanel;
+class PanelTabs;
 class PredicateBar;
+class ReattendPanel;
 class SessionTree;
 class StartPage;
+class StatusArea;
+class ThresholdPanel;
+class ToolBar;
 class TrajectoryPlot;
+class ViewContents;
+class ViewStore;
 
 class MainWindow : public QMainWindow {
   Q_OBJECT
  public:
   enum Workspace { Explore, Slices, Experts, Reattend };
   explicit MainWindow(const QString& programVersion, QWidget* parent = nullptr);
+  ~MainWindow() override;
 
   Document* document() { return document_; }
   void openFile(const QString& path);
   void setSession(const QString& path, std::shared_ptr<const SessionData> session);
   void setWorkspace(Workspace workspace);
+  Workspace workspace() const { return workspace_; }
   bool setWorkspaceByName(const QString& name);
   bool setTabByName(const QString& name);
+  void setTheme(style::Theme theme);
+  // How the demo is recorded; without it the start page does not offer it.
+  void setDemo(DemoJob::Record record);
   // HTML text of the report as the window stands.
   Result<std::string> reportHtml() const;
+  // Writes the picture of the panel in front: .svg or .png by the name's end.
+  Status writePicture(const QString& path) const;
   Panel* currentPanel() const;
 
  signals:
@@ -52,36 +69,65 @@ class MainWindow : public QMainWindow {
   void showEvent(QShowEvent* event) override;
 
  private:
-  void buildToolBar();
-  void buildMenus();
+  struct Dock {
+    QDockWidget* dock = nullptr;
+    QWidget* header = nullptr;
+    QFrame* frame = nullptr;
+    QWidget* content = nullptr;
+    bool closed = false;  // by hand: it stays away until the Window menu brings it back
+  };
+  // main_window.cpp
   void buildCentre();
   void buildDocks();
-  void buildStatusBar();
-  void refreshFacts();
+  Dock* addDock(const QString& name, const QString& title, QWidget* content, QWidget* header, Qt::DockWidgetArea area);
+  void connectJobs();
+  void applyLayout();
+  void showFocus(QWidget* now);
   void alignTrajectories();
-  void exportReport();
-  void exportPicture();
+  bool narrow() const { return width() < 1150; }
+  // main_window_menus.cpp
+  void buildMenus();
+  void buildEdgeBar();
+  void nextDock(int step);
+  // main_window_session.cpp
+  void refreshFacts();
   void chooseFile();
   void remember(const QString& path);
-  QDockWidget* addDock(const QString& name, const QString& title, QWidget* widget, Qt::DockWidgetArea area);
+  void showRecent();
+  void failedToOpen(const QString& path, const QString& message);
+  void exportReport();
+  void exportPicture();
+  void hovered(const Hover& hover);
 
   QString version_, path_;
   Document* document_;
+  ViewStore* views_;
   SessionLoader* loader_;
-  StartPage* start_;
+  DemoJob* demo_;
+  StartPage* start_ = nullptr;
+  Banner* banner_ = nullptr;
+  ToolBar* tools_ = nullptr;
+  QToolBar *filterBar_ = nullptr, *edgeBar_ = nullptr;
   PredicateBar* predicate_ = nullptr;
+  StatusArea* status_ = nullptr;
   QStackedWidget *pages_ = nullptr, *workspaces_ = nullptr;
-  QTabWidget *centreTabs_ = nullptr, *bottomTabs_ = nullptr;
-  QButtonGroup *workspaceGroup_ = nullptr, *measureGroup_ = nullptr;
-  QDockWidget *treeDock_ = nullptr, *inspectorDock_ = nullptr, *wordsDock_ = nullptr, *bottomDock_ = nullptr, *layerDock_ = nullptr;
+  PanelTabs *centreTabs_ = nullptr, *bottomTabs_ = nullptr;
+  std::vector<QFrame*> frames_;  // of the workspaces' centres
+  std::vector<std::unique_ptr<Dock>> docks_;
+  Dock *treeDock_ = nullptr, *viewsDock_ = nullptr, *inspectorDock_ = nullptr, *contentsDock_ = nullptr, *wordsDock_ = nullptr, *layerDock_ = nullptr, *bottomDock_ = nullptr;
   MapPanel* map_ = nullptr;
+  ThresholdPanel* threshold_ = nullptr;
   SessionTree* tree_ = nullptr;
+  ViewContents* contents_ = nullptr;
+  ReattendPanel* reattend_ = nullptr;
+  LogPanel* log_ = nullptr;
   TrajectoryPlot* trajectories_ = nullptr;
   std::vector<Panel*> workspacePanels_;
-  QLabel *facts_ = nullptr, *statusText_ = nullptr, *statusState_ = nullptr, *statusFile_ = nullptr, *banner_ = nullptr;
-  QProgressBar* progress_ = nullptr;
-  QToolButton* cancel_ = nullptr;
+  QLabel* facts_ = nullptr;
+  QMenu* windowMenu_ = nullptr;
+  std::vector<QToolButton*> edgeButtons_;
   Workspace workspace_ = Explore;
+  bool hasExperts_ = true, applying_ = false, leftOpen_ = false, sized_ = false;
 };
 
 }  // namespace spanscope

@@ -5,26 +5,36 @@
 
 #include "widgets/document/document.h"
 
-class QLabel;
-class QLineEdit;
 class QComboBox;
+class QLabel;
 class QToolButton;
 
 namespace spanscope {
 
+class PredicateEdit;
+class ViewStore;
+
 class PredicateBar : public QWidget {
   Q_OBJECT
  public:
-  PredicateBar(Document* document, QWidget* parent = nullptr);
+  PredicateBar(Document* document, ViewStore* views, QWidget* parent = nullptr);
   void focusEdit();
+  void setCompact(bool compact);
+  QString countText() const;
+  QString errorText() const;
+  // Keeps the filter as a view of this name.
+  void saveView();
 
  private:
   void refresh();
+  void refreshViews();
   Document* document_;
-  QComboBox* ready_;
-  QLineEdit* edit_;
+  ViewStore* views_;
+  QComboBox* view_;
+  PredicateEdit* edit_;
   QLabel *count_, *error_;
-  QToolButton *matching_, *all_;
+  QToolButton *matching_, *all_, *save_;
+  bool compact_ = false;
 };
 
 }  // namespace spanscope

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "widgets/panels/inspector.h"
 
-#include <QGridLayout>
+#include <QApplication>
+#include <QClipboard>
+#include <QHBoxLayout>
 #include <QLabel>
 #include <QPainter>
 #include <QPlainTextEdit>
-#include <QPushButton>
 #include <QScrollBar>
 #include <QTimer>
 #include <algorithm>
 #include <cmath>
 
-#include "core/record/units.h"
+#include "widgets/panels/map_tip.h"
 #include "widgets/panels/panel_kit.h"
+#include "widgets/panels/row_table.h"
+#include "widgets/style/elided_label.h"
 #include "widgets/style/style.h"
 
 namespace spanscope {
@@ -22,8 +25,13 @@ namespace {
 class LayerBars : public QWidget {
  public:
   LayerBars(std::vector<uint32_t> counts, QWidget* parent) : QWidget(parent), counts_(std::move(counts)) {
-    setFixedHeight(86);
+    setFixedHeight(84);
     setAccessibleName(QObject::tr("Reads by layer"));
+    QStringList words;
+    for (size_t l = 0; l < counts_.size(); ++l)
+      if (counts_[l]) words << QObject::tr("layer %1: %2").arg(l).arg(counts_[l]);
+    setAccessibleDescription(words.join(", "));
+    setToolTip(words.join("\n"));
   }
 
  protected:
@@ -32,18 +40,24 @@ class LayerBars : public QWidget {
     const Palette& p = style::colors();
     uint32_t most = 1;
     for (uint32_t c : counts_) most = std::max(most, c);
-    const double left = 12, w = (width() - 24.0) / double(std::max<size_t>(1, counts_.size())), base = height() - 18;
-    QFont small = font();
-    small.setPixelSize(9);
-    painter.setFont(small);
+    const double left = 12, w = std::min(26.0, (width() - 24.0) / double(std::max<size_t>(1, counts_.size()))), base = height() - 19;
+    painter.setFont(style::sized(10));
+    double lastTick = -100, lastCount = -100;
     for (size_t l = 0; l < counts_.size(); ++l) {
-      const double h = (base - 14) * counts_[l] / most, x = left + w * double(l);
-      if (counts_[l]) painter.fillRect(QRectF(x + 1, base - h, std::max(1.0, w - 2), h), style::q(p.reads_at(counts_[l])));
-      else painter.fillRect(QRectF(x + 1, base - 1, std::max(1.0, w - 2), 1), style::q(p.zeroLine));
+      const double h = (base - 16) * counts_[l] / most, x = left + w * double(l), gap = w > 5 ? 1 : 0;
+      if (counts_[l]) painter.fillRect(QRectF(x + gap, base - std::max(1.0, h), std::max(1.0, w - 2 * gap), std::max(1.0, h)), style::q(p.reads_at(counts_[l])));
+      else painter.fillRect(QRectF(x + gap, base - 1, std::max(1.0, w - 2 * gap), 1), style::q(p.zeroLine));
+      painter.setPen(style::q(p.text));
+      if (counts_[l] && counts_[l] * 12 >= most && x - lastCount >= 13) {
+        painter.drawText(QRectF(x - 10, base - h - 14, w + 20, 12), Qt::AlignCenter, QString::number(counts_[l]));
+        lastCount = x;
+      }
       painter.setPen(style::q(p.textMuted));
-      if (counts_[l] && w >= 13) painter.drawText(QRectF(x - 4, base - h - 13, w + 8, 12), Qt::AlignCenter, QString::number(counts_[l]));
       const size_t step = counts_.size() <= 8 ? 1 : counts_.size() <= 30 ? 6 : 12;
-      if (l % step == 0 || l + 1 == counts_.size()) painter.drawText(QRectF(x - 8, base + 2, w + 16, 12), Qt::AlignCenter, QString::number(l));
+      if (l % step == 0 || (l + 1 == counts_.size() && x - lastTick > 20)) {
+        painter.drawText(QRectF(x - 8, base + 3, w + 16, 12), Qt::AlignCenter, QString::number(l));
+        lastTick = x;
+      }
     }
   }
 
@@ -51,11 +65,64 @@ class LayerBars : public QWidget {
   std::vector<uint32_t> counts_;
 };
 
+// Words in a thin frame: HIT, tainted.
+class Mark : public QWidget {
+ public:
+  Mark(const QString& text, const Color& ink, QWidget* parent) : QWidget(parent), text_(text), ink_(style::q(ink)) {
+    setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Fixed);
+    setAccessibleName(text);
+  }
+  QSize sizeHint() const override { return {QFontMetrics(style::sized(11)).horizontalAdvance(text_) + 12, 17}; }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter p(this);
+    p.setRenderHint(QPainter::Antialiasing);
+    p.setPen(QPen(ink_, 1));
+    p.drawRoundedRect(QRectF(rect()).adjusted(0.5, 0.5, -0.5, -0.5), 3, 3);
+    p.setFont(style::sized(11));
+    p.drawText(rect(), Qt::AlignCenter, text_);
+  }
+
+ private:
+  QString text_;
+  QColor ink_;
+};
+
+class RoleBox : public QWidget {
+ public:
+  RoleBox(std::string role, QWidget* parent) : QWidget(parent), role_(std::move(role)) { setFixedSize(15, 16); }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter p(this);
+    style::drawRoleBox(p, rect(), role_);
+  }
+
+ private:
+  std::string role_;
+};
+
 QString dash() { return QString::fromUtf8("–"); }
-QString shown(const Value& v, bool percent, const char* unit = "") {
+QString shown(const Value& v, Measure measure) {
   if (v.state == ValueState::idle) return QObject::tr("idle");
-  if (!v.ok()) return dash();
-  return percent ? style::percent(v.number, v.number < 0.1 ? 2 : 1) : QString::number(v.number, 'f', 2) + QString::fromUtf8(unit);
+  return v.ok() ? measureValue(v.number, measure).replace(QObject::tr(" / 1,000 tokens"), QString()) : dash();
+}
+
+QLabel* words(const QString& text, QWidget* parent, const char* name = "muted") {
+  auto* label = new QLabel(text, parent);
+  label->setObjectName(name);
+  label->setWordWrap(true);
+  label->setTextFormat(Qt::PlainText);
+  label->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  return label;
+}
+
+void pad(QVBoxLayout* column, QWidget* w, int top, int bottom) {
+  auto* box = new QVBoxLayout;
+  box->setContentsMargins(12, top, 12, bottom);
+  box->addWidget(w);
+  column->addLayout(box);
 }
 
 }  // namespace
@@ -65,17 +132,38 @@ Inspector::Inspector(Document* document, QWidget* parent) : Panel(document, "ins
   area_->setWidgetResizable(true);
   area_->setFrameShape(QFrame::NoFrame);
   area_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  area_->setFocusPolicy(Qt::NoFocus);
   body()->addWidget(area_);
-  auto again = [this] { rebuild(); };
-  connect(document, &Document::sessionChanged, this, again);
-  connect(document, &Document::selectionChanged, this, again);
-  connect(document, &Document::strengthChanged, this, again);
-  connect(document, &Document::measureChanged, this, again);
-  connect(document, &Document::pinsChanged, this, again);
+  const auto stale = [this] {
+    stale_ = true;
+    if (isVisible()) rebuild();
+  };
+  connect(document, &Document::sessionChanged, this, stale);
+  connect(document, &Document::selectionChanged, this, stale);
+  connect(document, &Document::strengthChanged, this, stale);
+  connect(document, &Document::measureChanged, this, stale);
+  connect(document, &Document::pinsChanged, this, stale);
   rebuild();
 }
 
+void Inspector::showEvent(QShowEvent* event) {
+  Panel::showEvent(event);
+  if (stale_) rebuild();
+}
+void Inspector::changeEvent(QEvent* event) {
+  Panel::changeEvent(event);
+  if (event->type() == QEvent::PaletteChange) {
+    stale_ = true;
+    if (isVisible()) QTimer::singleShot(0, this, [this] { rebuild(); });
+  }
+}
+
 void Inspector::rebuild() {
+  stale_ = false;
+  reads_.clear();
+  sentence_.clear();
+  const auto session = document()->session();
+  const auto& spans = document()->selection().spans;
   auto* form = new QWidget;
   form->setAutoFillBackground(true);
   QPalette back = form->palette();
@@ -84,184 +172,328 @@ void Inspector::rebuild() {
   auto* column = new QVBoxLayout(form);
   column->setContentsMargins(0, 0, 0, 8);
   column->setSpacing(0);
-  reads_.clear();
-  auto pad = [&](QWidget* w, int top = 3, int bottom = 3) {
-    auto* box = new QVBoxLayout;
-    box->setContentsMargins(12, top, 12, bottom);
-    box->addWidget(w);
-    column->addLayout(box);
-  };
-  auto text = [&](const QString& t, const char* name = nullptr, bool wrap = true) {
-    auto* label = new QLabel(t, form);
-    if (name) label->setObjectName(name);
-    label->setWordWrap(wrap);
-    label->setTextFormat(Qt::PlainText);
-    label->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
-    return label;
-  };
-  Document* d = document();
-  const auto session = d->session();
-  const TurnRecord* turn = d->turnRecord();
-  const auto& spans = d->selection().spans;
-  setSubtitle(session ? tr("%1 selected, %2 pinned").arg(spans.size()).arg(d->pins().size()) : QString());
-  if (!session || !turn) {
-    pad(text(tr("No session is open."), "muted"), 12);
-  } else if (spans.empty()) {
-    const TurnReads& reads = d->history().turns[size_t(d->turn())];
-    pad(text(tr("Turn %1").arg(turn->turn + 1), "panelTitle"), 12);
-    pad(text(turn->open ? tr("An open turn: %1 prompt rows, no answer, so nothing was read.").arg(turn->rows(RowPhase::prompt))
-                        : tr("%1 answer rows made %2 reads. %3 prompt rows, %4 tokens in the context.")
-                              .arg(turn->answer_rows()).arg(style::number(reads.total)).arg(turn->rows(RowPhase::prompt)).arg(style::number(turn->context)), "muted"));
-    pad(text(tr("Select a span in the map, the tree or the transcript to see how much it was read."), "muted"));
+  setSubtitle(session ? tr("%1 selected, %2 pinned").arg(spans.size()).arg(document()->pins().size()) : QString());
+  if (!session || !document()->turnRecord() || spans.empty()) {
+    addEmpty(column, form);
+  } else if (spans.size() > 1) {
+    addSeveral(column, form);
+    addLayers(column, form);
   } else {
-    const SessionData& s = *session;
-    const SpanId id = spans.front();
-    const Span& span = s.ledger[id];
-    const size_t t = size_t(d->turn());
-    const TurnReads& reads = d->history().turns[t];
-    const ReadSettings& settings = d->settings().reads;
-    auto* head = new QLabel(form);
-    head->setTextFormat(Qt::RichText);
-    head->setWordWrap(true);
-    head->setText(QString("<span style='color:%1;font-weight:700'>%2</span> &nbsp;<span style='color:%3'>%4</span> &nbsp;<b>%5</b>")
-                      .arg(style::q(style::colors().role(span.role)).name(), QString(QLatin1Char(role_letter(span.role))),
-                           style::q(style::colors().textMuted).name(), style::spanNumber(id), QString::fromStdString(span.name).toHtmlEscaped()));
-    head->setObjectName("inspectorHead");
-    pad(head, 10, 2);
-    uint32_t from = 0, end = 0;
-    for (const LayoutEntry& e : turn->layout) {
-      bool mine = e.leaf == id;
-      if (!mine && s.ledger[e.leaf].kind == SpanKind::content)
-        for (SpanId a : s.ledger.ancestors(e.leaf)) mine = mine || a == id;
-      if (!mine) continue;
-      if (!end) from = e.position;
-      end = e.position + e.len;
-    }
-    pad(text(tr("%1 · since turn %2 · %3 tokens%4").arg(QString::fromStdString(span.role)).arg(span.birth + 1).arg(style::number(span.tokens),
-             end ? tr(" · positions %1–%2").arg(style::number(from), style::number(end - 1)) : tr(" · not in the context at turn %1").arg(turn->turn + 1)), "muted"), 0, 2);
-    auto* marks = text(QString("%1   %2%3").arg(end ? tr("✓ HIT, resident") : tr("left the context"), QString(taint_name(span.taint)),
-                                               span.digest.empty() ? QString() : tr("   digest %1").arg(QString::fromStdString(span.digest.substr(0, 8)))), "faint");
-    pad(marks, 0, 4);
-    if (spans.size() > 1) pad(text(tr("%1 spans selected; reads, share and mass below are their sums where said, the rest is of the first.").arg(spans.size()), "muted"));
-
-    auto* textHead = new SectionHeader(tr("Text"), form);
-    column->addWidget(textHead);
-    if (!s.header.has_text) {
-      pad(text(tr("Not captured: recorded with --no-text."), "muted"));
-    } else if (span.taint == Taint::quarantined) {
-      pad(text(tr("Quarantined: shown only after you ask."), "muted"));
-    } else {
-      auto* view = new QPlainTextEdit(form);
-      view->setReadOnly(true);
-      view->setFrameShape(QFrame::NoFrame);
-      view->setStyleSheet("border:none;background:transparent;padding:0;");
-      view->setPlainText(QString::fromStdString(s.text_of(id)));
-      view->setAccessibleName(tr("Text of span %1").arg(id));
-      const int lines = std::min(9, std::max(2, int(view->toPlainText().size()) / 42 + int(view->toPlainText().count(QLatin1Char(10))) + 1));
-      view->setFixedHeight(lines * view->fontMetrics().lineSpacing() + 10);
-      view->setTabChangesFocus(true);
-      pad(view, 2, 2);
-    }
-
-    auto* grid = new QGridLayout;
-    grid->setContentsMargins(12, 4, 12, 6);
-    grid->setVerticalSpacing(5);
-    grid->setColumnStretch(0, 1);
-    grid->setHorizontalSpacing(14);
-    int row = 0;
-    auto line = [&](const QString& name, const QString& now, const QString& all, const QString& tipText = {}) {
-      auto* label = text(name, "muted", false);
-      auto* a = text(now, nullptr, false);
-      auto* b = text(all, nullptr, false);
-      a->setAlignment(Qt::AlignRight);
-      b->setAlignment(Qt::AlignRight);
-      QFont strong = a->font();
-      strong.setBold(true);
-      a->setFont(strong);
-      for (QLabel* l : {label, a, b}) l->setToolTip(tipText);
-      a->setAccessibleName(tr("%1 at turn %2: %3").arg(name).arg(turn->turn + 1).arg(now));
-      grid->addWidget(label, row, 0);
-      grid->addWidget(a, row, 1);
-      grid->addWidget(b, row++, 2);
-    };
-    auto* countsHead = new SectionHeader(tr("How much it was read"), form);
-    countsHead->setNote(tr("turn %1    session").arg(turn->turn + 1));
-    column->addWidget(countsHead);
-    qint64 now = 0, total = 0;
-    bool resident = false;
-    for (SpanId x : spans) {
-      if (reads.reads[x] >= 0) {
-        now += reads.reads[x];
-        resident = true;
-      }
-      total += d->history().total_reads[x];
-    }
-    reads_ = resident && reads.answer_rows ? style::number(now) : dash();
-    line(tr("Reads"), reads_, style::number(total), tr("Moments when a head turned to the span; strength %1").arg(settings.theta, 0, 'f', 2));
-    uint64_t rows = 0;
-    for (const TurnRecord& x : s.turns)
-      if (x.turn >= span.birth) rows += x.answer_rows();
-    line(tr("Reads per answer row"), resident && reads.answer_rows ? QString::number(double(now) / reads.answer_rows, 'f', 2) : dash(),
-         rows ? QString::number(double(total) / double(rows), 'f', 2) : dash());
-    const uint32_t first = d->history().first_read[id], last = d->history().last_read[id];
-    line(tr("First and last read"), "", first ? tr("t%1, t%2").arg(first).arg(last) : tr("never"),
-         tr("Turns with at least %1 reads within 16 answer rows").arg(s.header.read_min()));
-    line(tr("Readers, of %1 heads").arg(s.header.layers * s.header.query_heads), reads.answer_rows && resident ? QString::number(readers_of(s, *turn, id, settings).size()) : dash(), "");
-    float spikeMost = -1;
-    uint32_t spikeTurn = 0;
-    for (size_t k = 0; k < s.turns.size(); ++k)
-      if (const float x = d->history().turns[k].spike[id]; std::isfinite(x) && x > spikeMost) {
-        spikeMost = x;
-        spikeTurn = s.turns[k].turn + 1;
-      }
-    const float spike = reads.spike[id];
-    line(tr("Spike"), std::isfinite(spike) ? QString::number(spike, 'f', 2) : dash(),
-         spikeMost >= 0 ? tr("%1 t%2").arg(spikeMost, 0, 'f', 2).arg(spikeTurn) : dash(), tr("The hardest that any head looked at it"));
-    const RowSet set = d->settings().rows;
-    Sums here, whole;
-    for (SpanId x : spans)
-      if (const Sums one = turn_sums(s, *turn, set)[x]; one.resident) {
-        const double triples = std::max(here.triples, one.triples), sink = std::max(here.sink, one.sink);
-        here += one;
-        here.triples = triples, here.sink = sink, here.resident = true;
-      }
-    for (const TurnRecord& k : s.turns)
-      if (const Sums one = turn_sums(s, k, set)[id]; one.resident) whole += one;
-    const bool sink = span.kind == SpanKind::sink;
-    line(tr("Share"), shown(unit_of(here, Unit::share, span.tokens, sink), true), shown(unit_of(whole, Unit::share, span.tokens, sink), true), tr("Fraction of the average row; consumer rows"));
-    line(tr("Mass"), shown(unit_of(here, Unit::mass, span.tokens, sink), false), shown(unit_of(whole, Unit::mass, span.tokens, sink), false), tr("Rows' worth of attention, summed over layers and heads"));
-    line(tr("Lift over uniform"), shown(unit_of(here, Unit::lift, span.tokens, sink), false, "×"), shown(unit_of(whole, Unit::lift, span.tokens, sink), false, "×"), tr("Times what uniform attention would give, sinks left out"));
-    column->addLayout(grid);
-
-    std::vector<uint32_t> byLayer(s.header.layers, 0);
-    uint32_t sum = 0;
-    for (SpanId x : spans)
-      for (const Reader& r : readers_of(s, *turn, x, settings)) {
-        byLayer[r.layer] += r.reads;
-        sum += r.reads;
-      }
-    auto* layerHead = new SectionHeader(tr("Reads by layer, turn %1").arg(turn->turn + 1), form);
-    layerHead->setNote(tr("sum %1").arg(sum));
-    column->addWidget(layerHead);
-    column->addWidget(new LayerBars(std::move(byLayer), form));
-
-    auto* needHead = new SectionHeader(tr("Is it needed?"), form);
-    column->addWidget(needHead);
-    pad(text(tr("Not tested. Reads are where heads looked, not proof of use: a claim that the span can go is a hypothesis until an ablation confirms it."), "muted"), 4, 6);
-    auto* pin = new QPushButton(std::find(d->pins().begin(), d->pins().end(), id) != d->pins().end() ? tr("Unpin") : tr("Pin"), form);
-    pin->setObjectName("pinButton");
-    connect(pin, &QPushButton::clicked, this, [d, id] { QTimer::singleShot(0, d, [d, id] { d->togglePin(id); }); });
-    auto* buttons = new QHBoxLayout;
-    buttons->setContentsMargins(12, 0, 12, 4);
-    buttons->addWidget(pin);
-    buttons->addStretch(1);
-    column->addLayout(buttons);
-    setAccessibleDescription(tr("Span %1, %2: %3 reads at turn %4").arg(id).arg(QString::fromStdString(span.name), reads_).arg(turn->turn + 1));
+    addHead(column, form, spans.front());
+    addText(column, form, spans.front());
+    addNumbers(column, form, spans.front());
+    addLayers(column, form);
+    addActions(column, form, spans.front());
   }
   column->addStretch(1);
   const int scroll = area_->verticalScrollBar()->value();
   area_->setWidget(form);
   area_->verticalScrollBar()->setValue(scroll);
+  if (!sentence_.isEmpty()) setAccessibleDescription(sentence_);
+}
+
+void Inspector::addEmpty(QVBoxLayout* column, QWidget* form) {
+  const TurnRecord* turn = document()->turnRecord();
+  if (!turn) {
+    pad(column, words(document()->empty() ? tr("No session is open.") : tr("The session has no closed turn."), form), 12, 4);
+    return;
+  }
+  const TurnReads& reads = document()->history().turns[size_t(document()->turn())];
+  pad(column, words(tr("Turn %1").arg(turn->turn + 1), form, "strong"), 12, 3);
+  pad(column, words(turn->answer_rows() == 0
+                        ? tr("A turn without an answer: %1 prompt rows, so nothing was read.").arg(turn->rows(RowPhase::prompt))
+                        : tr("%1 answer rows made %2 reads. %3 prompt rows, %4 tokens in the context.")
+                              .arg(style::number(turn->answer_rows()), style::number(reads.total), style::number(turn->rows(RowPhase::prompt)), style::number(turn->context)),
+                    form), 0, 12);
+  pad(column, words(tr("Nothing selected"), form, "strong"), 8, 3);
+  pad(column, words(tr("Click a row in the map or a span in the tree. Hold Ctrl to add, Shift to extend."), form), 0, 4);
+}
+
+void Inspector::addHead(QVBoxLayout* column, QWidget* form, SpanId id) {
+  const SessionData& s = *document()->session();
+  const TurnRecord& turn = *document()->turnRecord();
+  const Span& span = s.ledger[id];
+  auto* row = new QHBoxLayout;
+  row->setContentsMargins(12, 9, 10, 2);
+  row->setSpacing(7);
+  row->addWidget(new RoleBox(span.role, form));
+  auto* number = new QLabel(style::spanNumber(id), form);
+  number->setObjectName("muted");
+  row->addWidget(number);
+  auto* name = new ElidedLabel(spanTitle(s, id), form);
+  name->setObjectName("inspectorName");
+  name->setFont(style::sized(13, true));
+  row->addWidget(name, 1);
+  const bool pinned = std::find(document()->pins().begin(), document()->pins().end(), id) != document()->pins().end();
+  auto* pin = new QToolButton(form);
+  pin->setObjectName("headerTool");
+  pin->setProperty("action", "pin");
+  pin->setIcon(style::icon("pin"));
+  pin->setIconSize({14, 14});
+  pin->setFixedSize(22, 20);
+  pin->setCheckable(true);
+  pin->setChecked(pinned);
+  if (pinned) pin->setStyleSheet(QString("QToolButton{background:%1}").arg(style::q(style::colors().selection).name()));
+  pin->setToolTip(pinned ? tr("Unpin (P)") : tr("Pin: keep it in the trajectories (P)"));
+  pin->setAccessibleName(pinned ? tr("Unpin") : tr("Pin"));
+  connect(pin, &QToolButton::clicked, this, [d = document(), id] { QTimer::singleShot(0, d, [d, id] { d->togglePin(id); }); });
+  row->addWidget(pin);
+  column->addLayout(row);
+
+  uint32_t from = 0, end = 0;
+  for (const LayoutEntry& e : turn.layout) {
+    bool mine = e.leaf == id;
+    if (!mine && s.ledger[e.leaf].kind == SpanKind::content)
+      for (SpanId a : s.ledger.ancestors(e.leaf)) mine = mine || a == id;
+    if (!mine) continue;
+    if (!end) from = e.position;
+    end = e.position + e.len;
+  }
+  QString facts = tr("%1 · turn %2 · %3 tokens").arg(span.role == "tool" ? tr("tool result") : QString::fromStdString(span.role)).arg(span.birth + 1).arg(style::number(span.tokens));
+  facts += end ? tr(" · positions %1–%2").arg(style::number(from), style::number(end - 1)) : tr(" · not in the context at turn %1").arg(turn.turn + 1);
+  pad(column, words(facts, form), 0, 4);
+  const Palette& p = style::colors();
+  auto* marks = new QHBoxLayout;
+  marks->setContentsMargins(12, 0, 12, 8);
+  marks->setSpacing(6);
+  marks->addWidget(end ? new Mark(tr("✓ HIT, resident"), p.ok, form) : new Mark(tr("FAULT, left the context"), p.warn, form));
+  if (span.taint != Taint::trusted) marks->addWidget(new Mark(tr(taint_name(span.taint)), p.warn, form));
+  if (!span.digest.empty()) {
+    auto* digest = new ElidedLabel(tr("digest %1 %2").arg(QString::fromStdString(span.digest.substr(0, 4)), QString::fromStdString(span.digest.substr(4, 4))), form);
+    digest->setObjectName("muted");
+    marks->addWidget(digest, 1);
+  }
+  marks->addStretch();
+  column->addLayout(marks);
+}
+
+void Inspector::addText(QVBoxLayout* column, QWidget* form, SpanId id) {
+  const SessionData& s = *document()->session();
+  auto* head = new SectionHeader(tr("Text"), form);
+  column->addWidget(head);
+  if (!s.header.has_text) {
+    pad(column, words(tr("Not captured: recorded with --no-text."), form), 5, 6);
+    return;
+  }
+  if (s.ledger[id].taint == Taint::quarantined) {
+    pad(column, words(tr("Quarantined: not shown."), form), 5, 6);
+    return;
+  }
+  auto* view = new QPlainTextEdit(form);
+  view->setObjectName("spanText");
+  view->setReadOnly(true);
+  view->setFrameShape(QFrame::NoFrame);
+  view->setFont(style::mono());
+  view->document()->setDocumentMargin(2);
+  view->setPlainText(QString::fromStdString(s.text_of(id)));
+  view->setAccessibleName(tr("Text of span %1").arg(style::spanNumber(id)));
+  view->setTabChangesFocus(true);
+  const bool low = window()->height() < 800;
+  const int most = low ? 3 : 9;
+  // Lines as they will wrap: counted from the width of a fixed font.
+  const int columns = std::max(10, (area_->viewport()->width() - 40) / std::max(1, view->fontMetrics().horizontalAdvance('0')));
+  int lines = 0, paragraphs = 0;
+  for (const QString& line : view->toPlainText().split('\n')) {
+    lines += std::max(1, int((line.size() + columns - 1) / columns));
+    ++paragraphs;
+  }
+  head->setNote(lines > most ? tr("%1 of %2 lines").arg(most).arg(lines) : QString());
+  view->setFixedHeight(std::clamp(lines, 1, most) * view->fontMetrics().lineSpacing() + 6);
+  pad(column, view, 4, 4);
+}
+
+const Sums& Inspector::wholeSums(SpanId id) {
+  const auto session = document()->session();
+  const RowSet rows = document()->settings().rows;
+  if (wholeOf_ != id || wholeRows_ != rows || wholeSession_ != session.get()) {
+    whole_ = {};
+    for (const TurnRecord& k : session->turns)
+      if (const Sums one = span_sums(*session, k, id, rows); one.resident) {
+        whole_ += one;
+        whole_.resident = true;
+      }
+    wholeOf_ = id, wholeRows_ = rows, wholeSession_ = session.get();
+  }
+  return whole_;
+}
+
+void Inspector::addNumbers(QVBoxLayout* column, QWidget* form, SpanId id) {
+  const SessionData& s = *document()->session();
+  const TurnRecord& turn = *document()->turnRecord();
+  const Span& span = s.ledger[id];
+  const ReadHistory& history = document()->history();
+  const TurnReads& reads = history.turns[size_t(document()->turn())];
+  const ReadSettings& settings = document()->settings().reads;
+  auto* head = new QWidget(form);
+  head->setFixedHeight(23);
+  column->addWidget(head);
+  auto* headRow = new QHBoxLayout(head);
+  headRow->setContentsMargins(0, 0, 0, 0);
+  auto* section = new SectionHeader(tr("How much it was read"), head);
+  headRow->addWidget(section);
+  // Column titles stand over their numbers.
+  class Titles : public QWidget {
+   public:
+    Titles(QString now, QString all, QWidget* over) : QWidget(over), now_(std::move(now)), all_(std::move(all)) {
+      setAttribute(Qt::WA_TransparentForMouseEvents);
+    }
+   protected:
+    void paintEvent(QPaintEvent*) override {
+      QPainter p(this);
+      p.setPen(style::q(style::colors().textMuted));
+      p.drawText(QRect(width() - NumberRows::kNow - 80, 0, 80, height()), Qt::AlignVCenter | Qt::AlignRight, now_);
+      p.drawText(QRect(width() - NumberRows::kAll - 80, 0, 80, height()), Qt::AlignVCenter | Qt::AlignRight, all_);
+    }
+   private:
+    QString now_, all_;
+  };
+  auto* titleLayout = new QHBoxLayout(section);
+  titleLayout->setContentsMargins(0, 0, 0, 0);
+  titleLayout->addWidget(new Titles(tr("turn %1").arg(turn.turn + 1), tr("session"), section));
+
+  const bool here = reads.reads[id] >= 0 && reads.answer_rows > 0;
+  const QString scope = tr("captured; strength %1; %2 answer rows; %3 layers × %4 heads").arg(settings.theta, 0, 'f', 2).arg(style::number(reads.answer_rows)).arg(s.header.layers).arg(s.header.query_heads);
+  std::vector<NumberRow> rows;
+  const auto add = [&](const QString& name, const QString& now, const QString& all, const QString& tip, bool ruled = false) {
+    NumberRow r;
+    r.name = name, r.now = now, r.all = all, r.tip = tip, r.ruled = ruled;
+    r.sentence = tr("%1 %2 at turn %3 = %4 (%5)").arg(style::spanNumber(id), name.toLower()).arg(turn.turn + 1).arg(now.isEmpty() ? all : now, scope);
+    rows.push_back(std::move(r));
+  };
+  reads_ = here ? style::number(reads.reads[id]) : dash();
+  add(tr("Reads"), reads_, style::number(history.total_reads[id]), tr("Moments when a head turned to the span: counted, never averaged"));
+  uint64_t answerRows = 0;
+  for (const TurnRecord& x : s.turns)
+    if (x.turn >= span.birth) answerRows += x.answer_rows();
+  add(tr("Reads per answer row"), here ? QString::number(double(reads.reads[id]) / reads.answer_rows, 'f', 2) : dash(),
+      answerRows ? QString::number(double(history.total_reads[id]) / double(answerRows), 'f', 2) : dash(), {});
+  const uint32_t first = history.first_read[id], last = history.last_read[id];
+  add(tr("First and last read"), {}, first ? tr("t%1, t%2").arg(first).arg(last) : tr("never"), tr("Turns with at least %1 reads within 16 answer rows").arg(s.header.read_min()));
+  add(tr("Readers, of %1 heads").arg(s.header.layers * s.header.query_heads), here ? QString::number(readers_of(s, turn, id, settings).size()) : dash(), {}, tr("Heads that read it"));
+  float spikeMost = -1;
+  uint32_t spikeTurn = 0;
+  for (size_t k = 0; k < s.turns.size(); ++k)
+    if (const float x = history.turns[k].spike[id]; std::isfinite(x) && x > spikeMost) {
+      spikeMost = x;
+      spikeTurn = s.turns[k].turn + 1;
+    }
+  const float spike = reads.spike[id];
+  add(tr("Spike"), std::isfinite(spike) ? QString::number(spike, 'f', 2) : dash(), spikeMost >= 0 ? tr("%1 t%2").arg(spikeMost, 0, 'f', 2).arg(spikeTurn) : dash(),
+      tr("The hardest that any head looked at it, as a part of one row's attention"));
+  const auto& all = document()->cells().rows;
+  const auto rank = [&](auto value) {
+    int better = 1;
+    for (SpanId other : all) better += value(other) > value(id);
+    return better;
+  };
+  add(tr("Rank of %1").arg(all.size()), here ? QString::number(rank([&](SpanId x) { return qint64(reads.reads[x]); })) : dash(),
+      QString::number(rank([&](SpanId x) { return history.total_reads[x]; })), tr("By reads, among the messages"));
+  const Sums now = span_sums(s, turn, id, document()->settings().rows);
+  const Sums& whole = wholeSums(id);
+  const bool sink = span.kind == SpanKind::sink;
+  const std::tuple<Measure, Unit, QString, QString> units[] = {
+      {Measure::share, Unit::share, tr("Share"), tr("Fraction of the average row, consumer rows")},
+      {Measure::density, Unit::density, tr("Share per 1,000 tokens"), tr("Fair to short spans; does not add up")},
+      {Measure::lift, Unit::lift, tr("Lift over uniform"), tr("Times what an even spread would give, sinks left out")}};
+  bool ruled = true;
+  for (const auto& [measure, unit, name, tip] : units) {
+    add(name, now.resident ? shown(unit_of(now, unit, span.tokens, sink), measure) : dash(), whole.resident ? shown(unit_of(whole, unit, span.tokens, sink), measure) : dash(), tip, ruled);
+    ruled = false;
+  }
+  auto* table = new NumberRows(tr("How much span %1 was read").arg(style::spanNumber(id)), form);
+  table->setObjectName("inspectorNumbers");
+  table->setRows(std::move(rows));
+  column->addWidget(table);
+  sentence_ = table->rows().front().sentence;
+}
+
+void Inspector::addSeveral(QVBoxLayout* column, QWidget* form) {
+  const SessionData& s = *document()->session();
+  const TurnRecord& turn = *document()->turnRecord();
+  const TurnReads& reads = document()->history().turns[size_t(document()->turn())];
+  const auto& spans = document()->selection().spans;
+  qint64 now = 0, total = 0, tokens = 0;
+  std::vector<TableRow> rows;
+  const auto number = [](qint64 n, bool strong) {
+    TableCell c;
+    c.kind = TableCell::Kind::number;
+    c.text = n < 0 ? dash() : count(n);
+    c.strong = strong;
+    return c;
+  };
+  for (SpanId id : spans) {
+    const bool here = reads.reads[id] >= 0 && reads.answer_rows > 0;
+    if (here) now += reads.reads[id];
+    total += document()->history().total_reads[id];
+    tokens += s.ledger[id].tokens;
+    TableRow row;
+    row.span = id;
+    TableCell name;
+    name.kind = TableCell::Kind::span;
+    name.span = id;
+    name.role = spanRole(s, id);
+    name.text = spanTitle(s, id);
+    row.cells = {name, number(here ? reads.reads[id] : -1, false), number(document()->history().total_reads[id], false)};
+    rows.push_back(std::move(row));
+  }
+  TableRow sum;
+  TableCell label;
+  label.text = tr("Sum");
+  label.strong = true;
+  sum.cells = {label, number(now, true), number(total, true)};
+  rows.push_back(std::move(sum));
+  pad(column, words(tr("%1 spans selected").arg(spans.size()), form, "strong"), 10, 2);
+  pad(column, words(tr("%1 tokens. Reads are summed.").arg(style::number(tokens)), form), 0, 6);
+  auto* table = new RowTable("inspectorSelection", tr("Selected spans"), form);
+  table->setColumns({{tr("Span"), false, 0, {}}, {tr("Turn %1").arg(turn.turn + 1), true, 62, {}}, {tr("Session"), true, 62, {}}});
+  table->setRows(std::move(rows));
+  table->setFitsRows(true);
+  connect(table, &RowTable::rowClicked, this, [d = document()](const TableRow& row, Qt::KeyboardModifiers) {
+    if (row.span != kNoSpan) QTimer::singleShot(0, d, [d, id = row.span] { d->select(id, Origin::inspector); });
+  });
+  column->addWidget(table);
+  reads_ = style::number(now);
+  sentence_ = tr("%1 spans, %2 reads at turn %3, %4 in the session").arg(spans.size()).arg(reads_).arg(turn.turn + 1).arg(style::number(total));
+}
+
+void Inspector::addLayers(QVBoxLayout* column, QWidget* form) {
+  const SessionData& s = *document()->session();
+  const TurnRecord& turn = *document()->turnRecord();
+  std::vector<uint32_t> byLayer(s.header.layers, 0);
+  uint32_t sum = 0;
+  for (SpanId x : document()->selection().spans)
+    for (const Reader& r : readers_of(s, turn, x, document()->settings().reads))
+      if (r.layer < byLayer.size()) {
+        byLayer[r.layer] += r.reads;
+        sum += r.reads;
+      }
+  auto* head = new SectionHeader(tr("Reads by layer, turn %1").arg(turn.turn + 1), form);
+  head->setNote(tr("sum %1").arg(style::number(sum)));
+  column->addWidget(head);
+  column->addWidget(new LayerBars(std::move(byLayer), form));
+}
+
+void Inspector::addActions(QVBoxLayout* column, QWidget* form, SpanId id) {
+  column->addWidget(new SectionHeader(tr("Is it needed?"), form));
+  pad(column, words(tr("Not tested. Reads say where heads looked; that the span can go is a hypothesis until the model was run without it."), form), 5, 7);
+  auto* row = new QHBoxLayout;
+  row->setContentsMargins(12, 0, 12, 4);
+  row->setSpacing(6);
+  auto* only = new SmallButton(tr("Filter by this"), form);
+  only->setToolTip(tr("Shows this span alone; the filter can be widened from there"));
+  connect(only, &QToolButton::clicked, this, [d = document(), id] { QTimer::singleShot(0, d, [d, id] { d->setFilter(QString("id = %1").arg(id), Origin::inspector); }); });
+  auto* copy = new SmallButton(tr("Copy"), form);
+  copy->setToolTip(tr("Copies these numbers as text"));
+  connect(copy, &QToolButton::clicked, this, [this] {
+    QStringList lines;
+    if (const auto* table = findChild<NumberRows*>("inspectorNumbers"))
+      for (const NumberRow& r : table->rows()) lines << r.sentence;
+    QApplication::clipboard()->setText(lines.join('\n'));
+  });
+  row->addWidget(only);
+  row->addWidget(copy);
+  row->addStretch(1);
+  column->addLayout(row);
 }
 
 }  // namespace spanscope

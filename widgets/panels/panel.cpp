@@ -3,7 +3,11 @@
 
 #include <QHBoxLayout>
 #include <QImage>
+#include <QLabel>
+#include <QToolButton>
 
+#include "widgets/panels/panel_kit.h"
+#include "widgets/style/elided_label.h"
 #include "widgets/style/style.h"
 
 namespace spanscope {
@@ -18,21 +22,19 @@ Panel::Panel(Document* document, const QString& objectName, const QString& title
   header_ = new QWidget(this);
   header_->setObjectName("panelHeader");
   header_->setAttribute(Qt::WA_StyledBackground);
-  header_->setFixedHeight(26);
-  auto* row = new QHBoxLayout(header_);
-  row->setContentsMargins(10, 0, 8, 0);
-  row->setSpacing(8);
-  titleLabel_ = new QLabel(title, header_);
-  titleLabel_->setObjectName("panelTitle");
-  subtitleLabel_ = new QLabel(header_);
+  header_->setFixedHeight(25);
+  headerRow_ = new QHBoxLayout(header_);
+  headerRow_->setContentsMargins(9, 0, 5, 1);
+  headerRow_->setSpacing(6);
+  auto* titleLabel = new QLabel(title, header_);
+  titleLabel->setObjectName("panelTitle");
+  subtitleLabel_ = new ElidedLabel({}, header_);
   subtitleLabel_->setObjectName("panelSubtitle");
-  subtitleLabel_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
-  badge_ = new QLabel(header_);
-  badge_->setObjectName("badge");
+  badge_ = new ProvBadge(Provenance::captured, header_);
   badge_->hide();
-  row->addWidget(titleLabel_);
-  row->addWidget(subtitleLabel_, 1);
-  row->addWidget(badge_);
+  headerRow_->addWidget(titleLabel);
+  headerRow_->addWidget(subtitleLabel_, 1);
+  headerRow_->addWidget(badge_);
   outer->addWidget(header_);
   body_ = new QVBoxLayout;
   body_->setContentsMargins(0, 0, 0, 0);
@@ -44,30 +46,43 @@ void Panel::setSubtitle(const QString& text) {
   if (subtitle_ == text) return;
   subtitle_ = text;
   subtitleLabel_->setText(text);
-  subtitleLabel_->setToolTip(text);
   setAccessibleDescription(text);
   emit subtitleChanged();
 }
 
 void Panel::setProvenance(Provenance provenance, bool visible) {
-  static const char* words[] = {"captured", "re-run", "approximated", "not captured"};
-  badge_->setText(QString::fromUtf8("● ") + tr(words[int(provenance)]));
-  badge_->setProperty("provenance", words[int(provenance)]);
-  badge_->setAccessibleName(tr("Provenance: %1").arg(tr(words[int(provenance)])));
-  const Palette& p = style::colors();
-  const Color inks[] = {p.captured, p.rerun, p.approx, p.missing};
-  const QString ink = style::q(inks[int(provenance)]).name();
-  badge_->setStyleSheet(QString("QLabel{color:%1;border:1px solid %1;border-radius:3px;padding:0 5px;font-size:10px;}").arg(ink));
+  if (provenance_ == provenance && provenanceShown_ == visible) return;
+  provenance_ = provenance;
+  provenanceShown_ = visible;
+  badge_->setKind(provenance);
   badge_->setVisible(visible);
+  emit subtitleChanged();
 }
 
 void Panel::setHeaderVisible(bool visible) { header_->setVisible(visible); }
+
+QToolButton* Panel::addHeaderTool(const QString& icon, const QString& name) {
+  QToolButton* button = headerTool(icon, name, header_);
+  headerRow_->addWidget(button);
+  return button;
+}
 
 QImage Panel::picturePng(double scale) const {
   QImage image(size() * scale, QImage::Format_ARGB32_Premultiplied);
   image.setDevicePixelRatio(scale);
   const_cast<Panel*>(this)->render(&image);
   return image;
+}
+
+QToolButton* headerTool(const QString& icon, const QString& name, QWidget* parent) {
+  auto* button = new QToolButton(parent);
+  button->setObjectName("headerTool");
+  button->setIcon(style::icon(icon));
+  button->setIconSize({12, 12});
+  button->setFixedSize(18, 18);
+  button->setToolTip(name);
+  button->setAccessibleName(name);
+  return button;
 }
 
 }  // namespace spanscope

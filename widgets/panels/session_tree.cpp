@@ -31,7 +31,7 @@ class TreeDelegate : public QStyledItemDelegate {
       if (node.span == kNoSpan) {
         font.setBold(true);
         painter->setFont(font);
-        const QString head = node.turn < 0 ? QObject::tr("System prompt") : QObject::tr("Turn %1").arg(document_->session()->turns[size_t(node.turn)].turn + 1);
+        const QString head = node.number < 0 ? QObject::tr("System prompt") : QObject::tr("Turn %1").arg(node.number + 1);
         painter->drawText(rect, Qt::AlignVCenter, head);
         rect.setLeft(rect.left() + painter->fontMetrics().horizontalAdvance(head) + 6);
         font.setBold(false);
@@ -40,12 +40,18 @@ class TreeDelegate : public QStyledItemDelegate {
         painter->drawText(rect, Qt::AlignVCenter, painter->fontMetrics().elidedText(node.title, Qt::ElideRight, rect.width()));
       } else {
         rect.setLeft(rect.left() + style::drawRoleBox(*painter, rect, document_->session()->ledger[node.span].role));
-        QString text = style::spanNumber(node.span) + " " + node.title;
-        painter->drawText(rect, Qt::AlignVCenter, painter->fontMetrics().elidedText(text, Qt::ElideRight, rect.width()));
+        const QString number = style::spanNumber(node.span);
+        if (!selected) painter->setPen(style::q(p.textMuted));
+        painter->drawText(rect, Qt::AlignVCenter, number);
+        rect.setLeft(rect.left() + painter->fontMetrics().horizontalAdvance(number) + 5);
+        if (!selected) painter->setPen(style::q(node.gone ? p.textFaint : p.text));
+        painter->drawText(rect, Qt::AlignVCenter, painter->fontMetrics().elidedText(node.title, Qt::ElideRight, rect.width()));
       }
     } else if (index.column() == 1) {
       painter->drawText(rect, Qt::AlignVCenter | Qt::AlignRight, style::number(node.tokens));
-    } else if (node.span != kNoSpan) {
+    } else if (node.span == kNoSpan) {
+      if (node.lost) style::drawIcon(*painter, QRectF(rect.left() + 3, rect.center().y() - 5, 11, 11), "missing", style::q(p.missing));
+    } else {
       const double part = double(node.reads) / double(std::max<qint64>(1, model_->mostReads()));
       const int w = node.reads > 0 ? std::max(1, int(part * (rect.width() - 6))) : 0;
       if (w) painter->fillRect(QRect(rect.left() + 3, rect.center().y() - 3, w, 7), style::q(selected ? p.accent : p.borderStrong));
@@ -96,22 +102,34 @@ void SessionTreeModel::rebuild() {
       if (children[id].size() > 1 && depth < 16)
         for (SpanId child : children[id]) put(at, child, depth + 1);
     };
-    std::map<int, int> group;  // turn index -> node; -1 the system prompt
-    for (SpanId id : top) {
-      const Span& span = s.ledger[id];
-      int turn = -1;
-      if (!(span.role == "system" && span.birth == 0))
-        for (size_t t = 0; t < s.turns.size(); ++t)
-          if (s.turns[t].turn == span.birth) turn = int(t);
-      if (turn < 0 && span.role != "system") turn = 0;
-      if (!group.count(turn)) {
-        Node node;
-        node.turn = turn;
-        node.title = turn < 0 ? QString() : QString::fromStdString(span.name);
-        group[turn] = add(-1, node);
+    // Groups by the turn of birth, -1 the system prompt; turns that the session does not have keep their place.
+    std::map<int, std::vector<SpanId>> groups;
+    std::map<uint32_t, int> index;
+    for (size_t t = 0; t < s.turns.size(); ++t) index[s.turns[t].turn] = int(t);
+    if (!s.turns.empty() && s.turns.back().turn < 65536)
+      for (uint32_t t = 0; t < s.turns.back().turn; ++t)
+        if (!index.count(t)) groups[int(t)];
+    for (SpanId id : top) groups[s.ledger[id].role == "system" && s.ledger[id].birth == 0 ? -1 : int(s.ledger[id].birth)].push_back(id);
+    for (const auto& [number, spans] : groups) {
+      Node node;
+      node.number = number;
+      const auto at = index.find(uint32_t(number));
+      node.turn = number >= 0 && at != index.end() ? at->second : -1;
+      node.lost = number >= 0 && node.turn < 0;
+      node.title = spans.empty() ? tr("not captured") : number < 0 ? QString() : QString::fromStdString(s.ledger[spans.front()].name);
+      const int group = add(-1, node);
+      for (SpanId id : spans) {
+        nodes_[size_t(group)].tokens += s.ledger[id].tokens;
+        put(group, id, 0);
       }
-      nodes_[size_t(group[turn])].tokens += span.tokens;
-      put(group[turn], id, 0);
+    }
+    if (!s.turns.empty()) {
+      std::vector<uint8_t> resident(s.ledger.spans.size(), 0);
+      for (const LayoutEntry& e : s.turns.back().layout) {
+        resident[e.leaf] = 1;
+        for (SpanId a : s.ledger.ancestors(e.leaf)) resident[a] = 1;
+      }
+      for (Node& n : nodes_) n.gone = n.span != kNoSpan && !resident[n.span];
     }
   }
   endResetModel();
@@ -127,7 +145,7 @@ void SessionTreeModel::recount() {
       node.reads = history.total_reads[node.span];
       most_ = std::max(most_, node.reads);
     }
-  if (!nodes_.empty()) emit dataChanged(index(0, 0), index(int(roots_.size()) - 1, 2));
+  if (!roots_.empty()) emit dataChanged(index(0, 0), index(int(roots_.size()) - 1, 2));
 }
 
 QModelIndex SessionTreeModel::indexOf(SpanId span) const {
@@ -168,9 +186,11 @@ QVariant SessionTreeModel::data(const QModelIndex& index, int role) const {
     if (index.column() == 1) return style::number(n.tokens);
     if (index.column() == 2) return n.span == kNoSpan ? QVariant() : QVariant(style::number(n.reads));
     if (n.span != kNoSpan) return style::spanNumber(n.span) + " " + n.title;
-    return n.turn < 0 ? tr("System prompt") : tr("Turn %1 %2").arg(document_->session()->turns[size_t(n.turn)].turn + 1).arg(n.title);
+    return n.number < 0 ? tr("System prompt") : tr("Turn %1 %2").arg(n.number + 1).arg(n.title);
   }
-  if (role == Qt::ToolTipRole && n.span != kNoSpan) return tr("%1 reads over the session, %2 tokens").arg(style::number(n.reads), style::number(n.tokens));
+  if (role == Qt::ToolTipRole && n.span == kNoSpan && n.lost) return tr("Turn %1 could not be read: not captured").arg(n.number + 1);
+  if (role == Qt::ToolTipRole && n.span != kNoSpan)
+    return tr("%1 reads over the session, %2 tokens%3").arg(style::number(n.reads), style::number(n.tokens), n.gone ? tr("; it left the context") : QString());
   return {};
 }
 QVariant SessionTreeModel::headerData(int section, Qt::Orientation orientation, int role) const {
@@ -183,12 +203,14 @@ QVariant SessionTreeModel::headerData(int section, Qt::Orientation orientation, 
 SessionTree::SessionTree(Document* document, QWidget* parent) : Panel(document, "sessionTreePanel", tr("Session"), parent) {
   find_ = new QLineEdit(this);
   find_->setObjectName("findField");
-  find_->setPlaceholderText(tr("Find in names and text   ( / )"));
+  find_->setPlaceholderText(tr("Find in names and text"));
+  find_->addAction(style::icon("search"), QLineEdit::LeadingPosition);
+  find_->setToolTip(tr("Find in names and text  ( / )"));
   find_->setAccessibleName(tr("Find in names and text"));
   find_->setClearButtonEnabled(true);
   auto* holder = new QWidget(this);
   auto* row = new QVBoxLayout(holder);
-  row->setContentsMargins(6, 6, 6, 6);
+  row->setContentsMargins(6, 5, 6, 5);
   row->addWidget(find_);
   tree_ = new QTreeView(this);
   tree_->setObjectName("sessionTree");
@@ -203,12 +225,14 @@ SessionTree::SessionTree(Document* document, QWidget* parent) : Panel(document, 
   tree_->header()->setSectionResizeMode(0, QHeaderView::Stretch);
   tree_->header()->setSectionResizeMode(1, QHeaderView::Fixed);
   tree_->header()->setSectionResizeMode(2, QHeaderView::Fixed);
-  tree_->header()->resizeSection(1, 54);
-  tree_->header()->resizeSection(2, 58);
+  tree_->header()->resizeSection(1, 52);
+  tree_->header()->resizeSection(2, 52);
   body()->addWidget(holder);
   body()->addWidget(tree_, 1);
   auto expand = [this] {
-    for (int i = 0; i < model_->rowCount(); ++i) tree_->expand(model_->index(i, 0));
+    // Short sessions open whole, long ones at their beginning; what is selected opens by itself.
+    const int open = model_->rowCount() <= 12 ? model_->rowCount() : 3;
+    for (int i = 0; i < open; ++i) tree_->expand(model_->index(i, 0));
   };
   connect(document, &Document::sessionChanged, this, [this, expand] {
     model_->rebuild();

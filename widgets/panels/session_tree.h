@@ -18,7 +18,10 @@ class SessionTreeModel : public QAbstractItemModel {
     int parent = -1, row = 0;
     std::vector<int> children;
     SpanId span = kNoSpan;  // none: a turn
-    int turn = -1;          // index into session.turns; -1: the system prompt
+    int number = -1;        // of a turn, 0-based; -1: the system prompt
+    int turn = -1;          // its index in session.turns; -1: none
+    bool lost = false;      // a turn that the session does not have
+    bool gone = false;      // a span that left the context
     QString title;
     uint32_t tokens = 0;
     qint64 reads = 0;

@@ -2,6 +2,8 @@
 #include "widgets/panels/span_table.h"
 
 #include <QHeaderView>
+#include <QPainter>
+#include <QStyledItemDelegate>
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -27,6 +29,33 @@ const Column kColumns[] = {{"Span", "Span and role"},
                            {"Share", "Fraction of the average row, consumer rows of the turn"},
                            {"Lift", "Times what uniform attention would give, sinks left out"},
                            {"Tokens", "Length"}};
+
+// Letter, number and name of a span.
+class SpanDelegate : public QStyledItemDelegate {
+ public:
+  SpanDelegate(Document* document, SpanTableModel* model, QObject* parent) : QStyledItemDelegate(parent), document_(document), model_(model) {}
+  void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+    const Palette& p = style::colors();
+    const bool selected = option.state & QStyle::State_Selected;
+    painter->save();
+    painter->fillRect(option.rect, style::q(selected ? p.selection : index.row() % 2 ? p.panelAlt : p.panel));
+    QRect rect = option.rect.adjusted(8, 0, -4, 0);
+    const Span& span = document_->session()->ledger[model_->span(index.row())];
+    painter->setFont(option.font);
+    rect.setLeft(rect.left() + style::drawRoleBox(*painter, rect, span.role));
+    const QString number = style::spanNumber(span.id);
+    painter->setPen(style::q(selected ? p.onSelection : p.textMuted));
+    painter->drawText(rect, Qt::AlignVCenter, number);
+    rect.setLeft(rect.left() + painter->fontMetrics().horizontalAdvance(number) + 6);
+    painter->setPen(style::q(selected ? p.onSelection : p.text));
+    painter->drawText(rect, Qt::AlignVCenter, painter->fontMetrics().elidedText(QString::fromStdString(span.name), Qt::ElideRight, rect.width()));
+    painter->restore();
+  }
+
+ private:
+  Document* document_;
+  SpanTableModel* model_;
+};
 }  // namespace
 
 int SpanTableModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : int(std::size(kColumns)); }
@@ -114,6 +143,7 @@ SpanTable::SpanTable(Document* document, QWidget* parent) : Panel(document, "spa
   view_->setObjectName("spanTable");
   view_->setAccessibleName(tr("All spans"));
   view_->setModel(model_);
+  view_->setItemDelegateForColumn(0, new SpanDelegate(document, model_, this));
   view_->setSelectionBehavior(QAbstractItemView::SelectRows);
   view_->setSortingEnabled(true);
   view_->horizontalHeader()->setSortIndicator(1, Qt::DescendingOrder);
@@ -127,28 +157,19 @@ SpanTable::SpanTable(Document* document, QWidget* parent) : Panel(document, "spa
   view_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Stretch);
   view_->setTabKeyNavigation(false);
   body()->addWidget(view_);
+  setFocusProxy(view_);
   auto again = [this] {
-    own_ = true;
-    model_->rebuild();
-    own_ = false;
+    stale_ = true;
+    if (isVisible()) refresh();
   };
   connect(document, &Document::sessionChanged, this, again);
   connect(document, &Document::measureChanged, this, again);
   connect(document, &Document::strengthChanged, this, again);
   connect(document, &Document::filterChanged, this, again);
-  connect(document, &Document::selectionChanged, this, [this, last = -2](const Selection& s, Origin origin) mutable {
-    own_ = true;
-    if (s.turn != last) model_->rebuild();
+  connect(document, &Document::selectionChanged, this, [this, again, last = -2](const Selection& s, Origin origin) mutable {
+    if (s.turn != last) again();
     last = s.turn;
-    if (origin != Origin::table) {
-      view_->selectionModel()->clearSelection();
-      for (SpanId id : s.spans)
-        if (const int row = model_->rowOf(id); row >= 0) {
-          view_->selectionModel()->select(model_->index(row, 0), QItemSelectionModel::Select | QItemSelectionModel::Rows);
-          view_->scrollTo(model_->index(row, 0));
-        }
-    }
-    own_ = false;
+    if (origin != Origin::table) showSelection();
   });
   connect(view_->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] {
     if (own_) return;
@@ -156,7 +177,39 @@ SpanTable::SpanTable(Document* document, QWidget* parent) : Panel(document, "spa
     for (const QModelIndex& i : view_->selectionModel()->selectedRows()) spans.push_back(model_->span(i.row()));
     this->document()->selectSpans(spans, Origin::table);
   });
+  describe();
+}
+
+void SpanTable::showEvent(QShowEvent* event) {
+  Panel::showEvent(event);
+  if (stale_) refresh();
+}
+
+void SpanTable::refresh() {
+  stale_ = false;
+  own_ = true;
   model_->rebuild();
+  own_ = false;
+  showSelection();
+  describe();
+}
+
+void SpanTable::describe() {
+  const TurnRecord* turn = document()->turnRecord();
+  setSubtitle(turn ? tr("%1 spans; columns at turn %2 unless they say otherwise").arg(model_->rowCount()).arg(turn->turn + 1) : QString());
+  setProvenance(Provenance::captured, turn != nullptr);
+}
+
+void SpanTable::showSelection() {
+  if (stale_) return;
+  own_ = true;
+  view_->selectionModel()->clearSelection();
+  for (SpanId id : document()->selection().spans)
+    if (const int row = model_->rowOf(id); row >= 0) {
+      view_->selectionModel()->select(model_->index(row, 0), QItemSelectionModel::Select | QItemSelectionModel::Rows);
+      view_->scrollTo(model_->index(row, 0));
+    }
+  own_ = false;
 }
 
 }  // namespace spanscope

@@ -40,10 +40,16 @@ class SpanTable : public Panel {
   SpanTable(Document* document, QWidget* parent = nullptr);
   SpanTableModel* model() const { return model_; }
 
+ protected:
+  void showEvent(QShowEvent* event) override;
+
  private:
+  void refresh();
+  void describe();
+  void showSelection();
   SpanTableModel* model_;
   QTableView* view_;
-  bool own_ = false;
+  bool own_ = false, stale_ = true;
 };
 
 }  // namespace spanscope
