@@ -155,7 +155,7 @@ void MassFold::begin_layer(uint32_t layer, const int32_t* first, const int32_t* 
   }
 }
 
-void MassFold::add_run(Worker& worker, const Run& run, uint32_t head, const double* sums, uint32_t leaf_first,
+void MassFold::add_run(Worker& worker, const Run& run, uint32_t head, const float* sums, uint32_t leaf_first,
                        uint32_t leaf_end) {
   double* head_mass =
       worker.head_mass.data() + (size_t(head) * phases_ + size_t(phase_slot_[size_t(run.phase)])) * (leaves_ + 1);
@@ -180,11 +180,12 @@ void MassFold::fold_tile(unsigned thread, uint32_t tile, uint32_t head, const fl
   const uint32_t first_row = tile * kTileRows;
   if (!row_mass_.empty())
     keep_rows(first_row, std::min(kTileRows, rows_ - first_row), head, mass, leaf_first, leaf_end);
-  double* sums = worker.run_sums.data();
+  float* sums = worker.run_sums.data();
   for (uint32_t r = tile_run_[tile]; r < tile_run_[tile + 1]; ++r) {
     const uint32_t* keep = keep_.data() + size_t(r) * kTileRows;
-    masked_sums(mass + size_t(leaf_first) * kTileRows, leaf_end - leaf_first, keep, sums + leaf_first);
-    masked_sums(mass + size_t(leaves_) * kTileRows, 1, keep, sums + leaves_);
+    masked_sums(mass + size_t(leaf_first) * kTileRows, leaf_end - leaf_first, keep, runs_[r].lane, runs_[r].count,
+                sums + leaf_first);
+    masked_sums(mass + size_t(leaves_) * kTileRows, 1, keep, runs_[r].lane, runs_[r].count, sums + leaves_);
     add_run(worker, runs_[r], head, sums, leaf_first, leaf_end);
     if (runs_[r].phase == RowPhase::answer) {
       masked_maxima(mass + size_t(leaf_first) * kTileRows, leaf_end - leaf_first, keep,

@@ -58,12 +58,12 @@ class MassFold {
     std::vector<double> query;         // [query sums][leaves]
     std::vector<Spike> spike;          // [leaves]
     std::vector<ReadEvent> events;
-    std::vector<double> run_sums;      // [leaves + 1]
+    std::vector<float> run_sums;       // [leaves + 1]
     std::vector<float> maxima;         // [leaves]
   };
   void make_segments(uint32_t slots);
   void make_runs();
-  void add_run(Worker& worker, const Run& run, uint32_t head, const double* sums, uint32_t leaf_first,
+  void add_run(Worker& worker, const Run& run, uint32_t head, const float* sums, uint32_t leaf_first,
                uint32_t leaf_end);
   void look_at_answers(Worker& worker, const Run& run, uint32_t head, const float* mass, uint32_t leaf_first,
                        uint32_t leaf_end);

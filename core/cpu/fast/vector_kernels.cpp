@@ -20,58 +20,77 @@ namespace spanscope {
 namespace fast {
 namespace HWY_NAMESPACE {
 
-// f16 bits to float without a branch: the exponent is moved by a product with 2^112, which is exact for subnormal
-// numbers too. (Infinities and NaN do not occur as block scales.)
-HWY_INLINE float Scale(const uint8_t* p) {
-  uint16_t h;
-  std::memcpy(&h, p, sizeof h);
-  const uint32_t magnitude = uint32_t(h & 0x7fffu) << 13, sign = uint32_t(h & 0x8000u) << 16;
-  float f;
-  std::memcpy(&f, &magnitude, sizeof f);
-  f *= 0x1p112f;
-  uint32_t bits;
-  std::memcpy(&bits, &f, sizeof bits);
-  bits |= sign;
-  std::memcpy(&f, &bits, sizeof f);
-  return f;
+using U = hn::RebindToUnsigned<F>;
+
+// f16 bits (low halves of the lanes) to float: the exponent is moved by a product with 2^112, which is exact for
+// subnormal numbers too. Infinities and NaN do not occur as block scales, and in F16 weights they have no meaning.
+HWY_INLINE V FromHalf(F d, hn::Vec<U> bits) {
+  const U du;
+  const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
+  const V magnitude =
+      hn::Mul(hn::BitCast(d, hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7fffu)))), hn::Set(d, 0x1p112f));
+  return hn::BitCast(d, hn::Or(hn::BitCast(du, magnitude), sign));
 }
 
-// Element formats. Block() calls use(element, weights) for the 32 elements of a block, a vector at a time.
-template <int kMinimum>  // Q4_1: f16 minimum; Q4_0: -8 * scale
+// Element formats. A row is run in groups of up to 16 blocks of 32 elements: first the scales of the group are made
+// float together, then Block() calls use(element, weights) for the elements of each block, a vector at a time.
+constexpr uint32_t kGroup = 16;
+struct Scales {
+  HWY_ALIGN float scale[kGroup], minimum[kGroup];
+};
+
+template <bool kMinimum>  // Q4_1: f16 scale and minimum; Q4_0: f16 scale, the minimum is -8 * scale
 struct Q4 {
-  static constexpr uint32_t kElements = 32, kBytes = kMinimum ? 20 : 18;
+  static constexpr uint32_t kBytes = kMinimum ? 20 : 18;
+  static HWY_INLINE void Prepare(F d, const uint8_t* p, uint32_t blocks, Scales& s) {
+    const U du;
+    HWY_ALIGN uint32_t raw[kGroup] = {};
+    for (uint32_t b = 0; b < blocks; ++b) std::memcpy(raw + b, p + b * kBytes, kMinimum ? 4 : 2);
+    for (uint32_t b = 0; b < kGroup; b += uint32_t(hn::Lanes(d))) {
+      const auto bits = hn::Load(du, raw + b);
+      const V scale = FromHalf(d, bits);
+      hn::Store(scale, d, s.scale + b);
+      hn::Store(kMinimum ? FromHalf(d, hn::ShiftRight<16>(bits)) : hn::Mul(scale, hn::Set(d, -8.0f)), d, s.minimum + b);
+    }
+  }
   template <class Use>
-  static HWY_INLINE void Block(F d, const uint8_t* p, const Use& use) {
+  static HWY_INLINE void Block(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
     const hn::Rebind<uint8_t, F> d8;
     const hn::RebindToSigned<F> di;
-    const size_t lanes = hn::Lanes(d);
-    const float scale = Scale(p), minimum = kMinimum ? Scale(p + 2) : -8.0f * scale;
-    const V dv = hn::Set(d, scale), mv = hn::Set(d, minimum);
+    const V scale = hn::Set(d, s.scale[b]), minimum = hn::Set(d, s.minimum[b]);
     const uint8_t* q = p + (kMinimum ? 4 : 2);
-    for (size_t j = 0; j < 16; j += lanes) {
+    for (size_t j = 0; j < 16; j += hn::Lanes(d)) {
       const auto both = hn::PromoteTo(di, hn::LoadU(d8, q + j));
-      use(j, hn::MulAdd(hn::ConvertTo(d, hn::And(both, hn::Set(di, 15))), dv, mv));
-      use(j + 16, hn::MulAdd(hn::ConvertTo(d, hn::ShiftRight<4>(both)), dv, mv));
+      use(j, hn::MulAdd(hn::ConvertTo(d, hn::And(both, hn::Set(di, 15))), scale, minimum));
+      use(j + 16, hn::MulAdd(hn::ConvertTo(d, hn::ShiftRight<4>(both)), scale, minimum));
     }
   }
 };
 struct Q8 {
-  static constexpr uint32_t kElements = 32, kBytes = 34;
+  static constexpr uint32_t kBytes = 34;
+  static HWY_INLINE void Prepare(F d, const uint8_t* p, uint32_t blocks, Scales& s) {
+    const U du;
+    HWY_ALIGN uint32_t raw[kGroup] = {};
+    for (uint32_t b = 0; b < blocks; ++b) std::memcpy(raw + b, p + b * kBytes, 2);
+    for (uint32_t b = 0; b < kGroup; b += uint32_t(hn::Lanes(d)))
+      hn::Store(FromHalf(d, hn::Load(du, raw + b)), d, s.scale + b);
+  }
   template <class Use>
-  static HWY_INLINE void Block(F d, const uint8_t* p, const Use& use) {
+  static HWY_INLINE void Block(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
     const hn::Rebind<int8_t, F> d8;
     const hn::RebindToSigned<F> di;
-    const V dv = hn::Set(d, Scale(p));
+    const V scale = hn::Set(d, s.scale[b]);
     const int8_t* q = reinterpret_cast<const int8_t*>(p + 2);
     for (size_t j = 0; j < 32; j += hn::Lanes(d))
-      use(j, hn::Mul(hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d8, q + j))), dv));
+      use(j, hn::Mul(hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d8, q + j))), scale));
   }
 };
-// Elements without blocks, in steps of 32; the caller does the tail of a row.
+// Formats without blocks, in steps of 32 elements; the caller does the tail of a row.
 struct Plain32 {
-  static constexpr uint32_t kElements = 32, kBytes = 128;
+  static constexpr uint32_t kBytes = 128;
+  static HWY_INLINE void Prepare(F, const uint8_t*, uint32_t, Scales&) {}
   template <class Use>
-  static HWY_INLINE void Block(F d, const uint8_t* p, const Use& use) {
+  static HWY_INLINE void Block(F d, const uint8_t* p, const Scales&, uint32_t, const Use& use) {
     for (size_t j = 0; j < 32; j += hn::Lanes(d)) {
       HWY_ALIGN float part[16];
       std::memcpy(part, p + 4 * j, 4 * hn::Lanes(d));
@@ -79,33 +98,19 @@ struct Plain32 {
     }
   }
 };
+template <bool kBrain>  // bf16 or f16
 struct Plain16 {
-  static constexpr uint32_t kElements = 32, kBytes = 64;
+  static constexpr uint32_t kBytes = 64;
+  static HWY_INLINE void Prepare(F, const uint8_t*, uint32_t, Scales&) {}
   template <class Use>
-  static HWY_INLINE void Block(F d, const uint8_t* p, const Use& use) {
+  static HWY_INLINE void Block(F d, const uint8_t* p, const Scales&, uint32_t, const Use& use) {
     const hn::Rebind<uint16_t, F> d16;
-    const hn::RebindToUnsigned<F> du;
+    const U du;
     for (size_t j = 0; j < 32; j += hn::Lanes(d)) {
       HWY_ALIGN uint16_t part[16];
       std::memcpy(part, p + 2 * j, 2 * hn::Lanes(d));
       const auto bits = hn::PromoteTo(du, hn::Load(d16, part));
-      const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
-      const V magnitude = hn::Mul(hn::BitCast(d, hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7fffu)))),
-                                  hn::Set(d, 0x1p112f));
-      use(j, hn::BitCast(d, hn::Or(hn::BitCast(du, magnitude), sign)));
-    }
-  }
-};
-struct Brain16 {
-  static constexpr uint32_t kElements = 32, kBytes = 64;
-  template <class Use>
-  static HWY_INLINE void Block(F d, const uint8_t* p, const Use& use) {
-    const hn::Rebind<uint16_t, F> d16;
-    const hn::RebindToUnsigned<F> du;
-    for (size_t j = 0; j < 32; j += hn::Lanes(d)) {
-      HWY_ALIGN uint16_t part[16];
-      std::memcpy(part, p + 2 * j, 2 * hn::Lanes(d));
-      use(j, hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::Load(d16, part)))));
+      use(j, kBrain ? hn::BitCast(d, hn::ShiftLeft<16>(bits)) : FromHalf(d, bits));
     }
   }
 };
@@ -124,23 +129,28 @@ template <class Format, uint32_t R>
 void ProductRows(const WeightMatrix& w, uint32_t first, uint32_t count, const float* HWY_RESTRICT x, size_t x_stride,
                  float* HWY_RESTRICT out, size_t out_stride) {
   const F d;
-  const uint32_t blocks = w.cols / Format::kElements, tail = w.cols % Format::kElements;
+  const uint32_t blocks = w.cols / 32, tail = w.cols % 32;
+  Scales scales;
   for (uint32_t o = 0; o < count; ++o) {
     const uint8_t* p = w.row(first + o);
     V low[R], high[R];  // two sums a row: neighbouring products need not wait for each other
     for (uint32_t r = 0; r < R; ++r) low[r] = high[r] = hn::Zero(d);
-    for (uint32_t b = 0; b < blocks; ++b, p += Format::kBytes) {
-      const float* at = x + size_t(b) * Format::kElements;
-      Format::Block(d, p, [&](size_t j, V weights) HWY_ATTR {
-        V* sum = j < 16 ? low : high;
-        for (uint32_t r = 0; r < R; ++r) sum[r] = hn::MulAdd(weights, hn::LoadU(d, at + r * x_stride + j), sum[r]);
-      });
+    for (uint32_t group = 0; group < blocks; group += kGroup) {
+      const uint32_t count = std::min(kGroup, blocks - group);
+      Format::Prepare(d, p, count, scales);
+      for (uint32_t b = 0; b < count; ++b, p += Format::kBytes) {
+        const float* at = x + size_t(group + b) * 32;
+        Format::Block(d, p, scales, b, [&](size_t j, V weights) HWY_ATTR {
+          V* sum = j < 16 ? low : high;
+          for (uint32_t r = 0; r < R; ++r) sum[r] = hn::MulAdd(weights, hn::LoadU(d, at + r * x_stride + j), sum[r]);
+        });
+      }
     }
     for (uint32_t r = 0; r < R; ++r) {
       float total = Sum(d, hn::Add(low[r], high[r]));
       for (uint32_t t = 0; t < tail; ++t)  // plain formats only: blocks of 32 divide their rows
         total += TailElement(w.type, p + size_t(t) * block_bytes(w.type)) *
-                 x[r * x_stride + size_t(blocks) * Format::kElements + t];
+                 x[r * x_stride + size_t(blocks) * 32 + t];
       out[r * out_stride + o] = total;
     }
   }
@@ -161,11 +171,11 @@ void FewRowProduct(const WeightMatrix& w, uint32_t first, uint32_t count, const 
                    uint32_t rows, float* out, size_t out_stride) {
   switch (w.type) {
     case TensorType::f32: return Product<Plain32>(w, first, count, x, x_stride, rows, out, out_stride);
-    case TensorType::f16: return Product<Plain16>(w, first, count, x, x_stride, rows, out, out_stride);
-    case TensorType::bf16: return Product<Brain16>(w, first, count, x, x_stride, rows, out, out_stride);
+    case TensorType::f16: return Product<Plain16<false>>(w, first, count, x, x_stride, rows, out, out_stride);
+    case TensorType::bf16: return Product<Plain16<true>>(w, first, count, x, x_stride, rows, out, out_stride);
     case TensorType::q8_0: return Product<Q8>(w, first, count, x, x_stride, rows, out, out_stride);
-    case TensorType::q4_0: return Product<Q4<0>>(w, first, count, x, x_stride, rows, out, out_stride);
-    case TensorType::q4_1: return Product<Q4<1>>(w, first, count, x, x_stride, rows, out, out_stride);
+    case TensorType::q4_0: return Product<Q4<false>>(w, first, count, x, x_stride, rows, out, out_stride);
+    case TensorType::q4_1: return Product<Q4<true>>(w, first, count, x, x_stride, rows, out, out_stride);
   }
 }
 
