@@ -330,8 +330,10 @@ Panel* MainWindow::currentPanel() const { return workspace_ == Explore ? centreT
 void MainWindow::alignTrajectories() {
   if (!trajectories_ || document_->empty() || !map_->isVisible()) return;
   const MapFigure& f = map_->view()->figure();
-  const int left = map_->view()->mapTo(this, QPoint(int(f.cells_x), 0)).x();
-  trajectories_->alignTo(left, left + int(f.cells_w));
+  if (!trajectories_->isVisible()) return;
+  // In the plot's own coordinates: from its left edge to the first column, from the last column to its right edge.
+  const int left = map_->view()->mapTo(this, QPoint(int(f.cells_x), 0)).x() - trajectories_->mapTo(this, QPoint(0, 0)).x();
+  trajectories_->alignTo(std::max(0, left), std::max(0, trajectories_->width() - left - int(f.cells_w)));
 }
 
 void MainWindow::resizeEvent(QResizeEvent* event) {

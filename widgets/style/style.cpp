@@ -16,6 +16,9 @@
 
 #include "widgets/style/sheet.h"
 
+// The icons lie in a static library, whose resources register only when asked (and only outside of a namespace).
+static void registerIcons() { Q_INIT_RESOURCE(resources); }
+
 namespace spanscope::style {
 namespace {
 
@@ -79,6 +82,7 @@ class TintedIcon : public QIconEngine {
 }  // namespace
 
 void apply(QApplication& app, Theme theme) {
+  registerIcons();
   static const bool desktopIsDark = systemIsDark();  // before the first palette of ours
   darkTheme = theme == Theme::dark || (theme == Theme::system && desktopIsDark);
   const Palette& p = colors();
