@@ -66,7 +66,7 @@ void Recorder::begin_turn(const TurnPlan& plan, const Ledger& ledger) {
   s.inside.assign(layers * s.shape.levels * columns, 0);
   s.consumer.assign(layers * s.heads * columns, 0);
   s.consumer_rows.assign(columns, 0);
-  s.query_mass.assign(size_t(kPhases) * s.queries * columns, 0);
+  s.query_mass.assign(size_t(kPhases) * s.queries, {});
   s.query_rows.assign(size_t(kPhases) * s.queries, 0);
   s.query_learned.assign(size_t(kPhases) * s.queries, 0);
   s.learned.assign(kPhases * layers, 0);
@@ -261,7 +261,8 @@ void Recorder::State::take_queries(const LayerRecord& r) {
       if (rows == 0) continue;
       const double* in = r.query_leaf + (p * count + q) * n;
       const size_t column = p * queries + pass_query[q] - first_query;
-      double* out = &query_mass[column * all];
+      if (query_mass[column].empty()) query_mass[column].assign(all, 0.0);
+      double* out = query_mass[column].data();
       for (size_t k = 0; k < n; ++k) out[k] += in[k];
       // query_leaf is summed over heads already: so are the layer's sums.
       double* layer = p == size_t(RowPhase::prompt) ? &prompt[r.layer * all] : p == size_t(RowPhase::answer) ? &answer[r.layer * all] : nullptr;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What the recorder holds. Inside core/record only: recorder.cpp fills it pass by pass, turn_close.cpp sums it up.
 //
-// Sums are doubles. Per turn [layers][levels + 2][S] + [layers][heads][S] + [3][S - first query column][S]; per session
-// [spans][layers][heads] for the habit. Nothing is allocated per row, and per pass only while a pass reaches further leaves.
+// Sums are doubles. Per turn [layers][levels + 2][S] + [layers][heads][S] + [S] for every phase and query leaf that has
+// rows; per session [spans][layers][heads] for the habit. Nothing is allocated per row, and per pass only while a pass reaches further leaves.
 #pragma once
 #include <cstdint>
 #include <tuple>
@@ -68,7 +68,7 @@ struct Recorder::State {
   std::vector<double> inside;                 // [layers][levels][S] of both, rows that lie in the same group
   std::vector<double> consumer;               // [layers][heads][S] since the habit last took it in
   std::vector<uint64_t> consumer_rows;        // [S] likewise
-  std::vector<double> query_mass;             // [3][queries][S]
+  std::vector<std::vector<double>> query_mass;  // [3][queries] of [S]; empty until a row needs it
   std::vector<uint32_t> query_rows;           // [3][queries]
   std::vector<double> query_learned;          // [3][queries]
   std::vector<double> learned, unattributed;  // [3][layers]

@@ -113,7 +113,7 @@ Result<std::vector<int64_t>> Recorder::State::final_columns(const TurnPlan& plan
 }
 
 void Recorder::State::close_queries(TurnRecord& t, const Ledger& ledger, const std::vector<int64_t>& column) const {
-  const size_t leaves = t.layout.size(), all = columns();
+  const size_t leaves = t.layout.size();
   std::vector<uint32_t> query;  // final layout index
   for (uint32_t c = 0; c < leaves; ++c) {
     if (column[c] < int64_t(first_query)) continue;
@@ -132,8 +132,9 @@ void Recorder::State::close_queries(TurnRecord& t, const Ledger& ledger, const s
       const size_t from = p * queries + size_t(column[query[q]]) - first_query, to = p * count + q;
       t.rows_q[to] = query_rows[from];
       if (learned_sink) t.learned_sink_q[to] = float(query_learned[from]);
+      if (query_mass[from].empty()) continue;
       for (size_t c = 0; c < leaves; ++c)
-        if (column[c] >= 0) t.mass_qk[to * leaves + c] = float(query_mass[from * all + size_t(column[c])]);
+        if (column[c] >= 0) t.mass_qk[to * leaves + c] = float(query_mass[from][size_t(column[c])]);
     }
   t.learned_sink.assign(learned.begin(), learned.end());
   t.unattributed.assign(unattributed.begin(), unattributed.end());
