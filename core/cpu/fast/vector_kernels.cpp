@@ -125,6 +125,10 @@ float TailElement(TensorType type, const uint8_t* p) {
   return type == TensorType::f32 ? f : type == TensorType::f16 ? f16_to_f32(h) : bf16_to_f32(h);
 }
 
+// Sums kept apart until the end of a row. Two, so that neighbouring products need not wait for each other; with a single
+// lane 16, because one long sum would round worse than the other instruction sets do.
+constexpr uint32_t kSums = HWY_TARGET == HWY_SCALAR ? 16 : 2;
+
 template <class Format, uint32_t R>
 void ProductRows(const WeightMatrix& w, uint32_t first, uint32_t count, const float* HWY_RESTRICT x, size_t x_stride,
                  float* HWY_RESTRICT out, size_t out_stride) {
@@ -133,21 +137,24 @@ void ProductRows(const WeightMatrix& w, uint32_t first, uint32_t count, const fl
   Scales scales;
   for (uint32_t o = 0; o < count; ++o) {
     const uint8_t* p = w.row(first + o);
-    V low[R], high[R];  // two sums a row: neighbouring products need not wait for each other
-    for (uint32_t r = 0; r < R; ++r) low[r] = high[r] = hn::Zero(d);
+    V sum[kSums][R];
+    for (uint32_t k = 0; k < kSums; ++k)
+      for (uint32_t r = 0; r < R; ++r) sum[k][r] = hn::Zero(d);
     for (uint32_t group = 0; group < blocks; group += kGroup) {
       const uint32_t count = std::min(kGroup, blocks - group);
       Format::Prepare(d, p, count, scales);
       for (uint32_t b = 0; b < count; ++b, p += Format::kBytes) {
         const float* at = x + size_t(group + b) * 32;
         Format::Block(d, p, scales, b, [&](size_t j, V weights) HWY_ATTR {
-          V* sum = j < 16 ? low : high;
-          for (uint32_t r = 0; r < R; ++r) sum[r] = hn::MulAdd(weights, hn::LoadU(d, at + r * x_stride + j), sum[r]);
+          V* to = sum[kSums == 2 ? j / 16 : j % kSums];
+          for (uint32_t r = 0; r < R; ++r) to[r] = hn::MulAdd(weights, hn::LoadU(d, at + r * x_stride + j), to[r]);
         });
       }
     }
     for (uint32_t r = 0; r < R; ++r) {
-      float total = Sum(d, hn::Add(low[r], high[r]));
+      for (uint32_t half = kSums / 2; half > 0; half /= 2)
+        for (uint32_t k = 0; k < half; ++k) sum[k][r] = hn::Add(sum[k][r], sum[k + half][r]);
+      float total = Sum(d, sum[0][r]);
       for (uint32_t t = 0; t < tail; ++t)  // plain formats only: blocks of 32 divide their rows
         total += TailElement(w.type, p + size_t(t) * block_bytes(w.type)) *
                  x[r * x_stride + size_t(blocks) * 32 + t];

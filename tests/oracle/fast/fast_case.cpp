@@ -191,6 +191,12 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
   return worst;
 }
 
+double logit_tolerance(const std::vector<float>& expected) {
+  double size = 12;
+  for (const float x : expected) size = std::max(size, std::abs(double(x)));
+  return 2e-4 * size / 12;
+}
+
 bool same_bytes(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
