@@ -79,8 +79,7 @@ DisplayList expert_lanes_figure(const ExpertLanes& lanes, const Palette& p, doub
   const double left = 112, marginal = 138;
   const double cell = std::max(2.0, std::floor((width - left - marginal) / double(turns) * 10) / 10);
   const double w = std::min(cell, 28.0);
-  const double chart = 62;
-  const double lane = std::clamp(std::floor((height - 10 - 14 - 20 - chart) / (2.0 * E)), 10.0, 18.0);
+  const double lane = std::clamp(std::floor((height - 116) / (2.0 * E) * 2) / 2, 9.5, 18.0);
   const auto x = [&](size_t t) { return left + double(t) * w; };
   const double right = x(turns);
   const char* names[] = {"Prefill", "Decode"};
@@ -151,7 +150,7 @@ DisplayList expert_lanes_figure(const ExpertLanes& lanes, const Palette& p, doub
     d.text(right + 40, y + 14 + 18 * phase, phase ? "decode" : "prefill", p.text);
   }
   list.height = y + h + 8;
-  list.width = std::max(width, right + marginal);
+  list.width = std::max(width, right + marginal - 2);
   list.description = std::to_string(E) + " experts, " + std::to_string(turns) + " turns, layer " + std::to_string(lanes.layer);
   return list;
 }
@@ -164,7 +163,7 @@ DisplayList expert_counts_figure(const ExpertCounts& c, const Palette& p, double
   const size_t layers = c.moe.size();
   list.width = width;
   if (!E || !layers) return list;
-  const double left = 52, room = 330;
+  const double left = 52, room = 312;
   const double cell = std::clamp(std::floor((width - left - room) / E), 24.0, 60.0);
   const double row = std::clamp(std::floor((height - 28) / double(layers) * 2) / 2, 13.5, 20.0);
   const double after = left + cell * E;
@@ -210,7 +209,7 @@ DisplayList expert_counts_figure(const ExpertCounts& c, const Palette& p, double
     d.text(after + 196 + ew + 5, base, fixed(bits, 2), p.textMuted);
     if (on) d.rect(left - 1.5, y - 1.5, cell * E + 2, row + 2, {0, 0, 0, 0}, 0, p.accent, 2);
   }
-  list.width = std::max(width, after + room - 10);
+  list.width = std::max(width, after + 300);
   list.height = 20 + double(layers) * row + 6;
   list.description = std::to_string(c.tokens) + " tokens, " + std::to_string(c.picks) + " picks each";
   return list;

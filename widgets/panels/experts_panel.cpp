@@ -18,6 +18,7 @@ namespace spanscope {
 
 ExpertsPanel::ExpertsPanel(Document* document, QWidget* parent) : Panel(document, "expertsPanel", tr("Experts"), parent) {
   setAccessibleName(tr("Expert picks"));
+  fillWithPanelColor(this);
   lock_ = new StateNote(this);
   lock_->setObjectName("expertsLock");
   page_ = new QWidget(this);
@@ -59,7 +60,7 @@ ExpertsPanel::ExpertsPanel(Document* document, QWidget* parent) : Panel(document
   };
   half(laneHeader_, laneView_, tr("Experts × turns"), "expertLanes", tr("Expert picks by turn"));
   half(countHeader_, countView_, tr("Counts by layer"), "expertCounts", tr("Expert picks by layer"));
-  split->setSizes({360, 420});
+  split->setSizes({390, 390});
   left->addWidget(split, 1);
   row->addLayout(left, 1);
   auto* side = new QFrame(page_);

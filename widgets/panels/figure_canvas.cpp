@@ -28,8 +28,11 @@ void FigureCanvas::setBuilder(std::function<DisplayList(double, double)> build) 
 
 void FigureCanvas::rebuild() {
   if (!build_) return;
-  const QSize room = maximumViewportSize();
+  // All the room there is without scroll bars.
+  const QMargins m = viewportMargins();
+  const QSize room = contentsRect().size() - QSize(m.left() + m.right(), m.top() + m.bottom());
   list_ = build_(room.width(), room.height());
+  if (list_.height > room.height()) list_ = build_(room.width() - verticalScrollBar()->sizeHint().width() - 1, room.height());
   const QSize size = viewport()->size();
   horizontalScrollBar()->setRange(0, std::max(0, int(std::ceil(list_.width)) - size.width()));
   horizontalScrollBar()->setPageStep(size.width());

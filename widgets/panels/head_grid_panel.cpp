@@ -48,6 +48,7 @@ class GridScale : public QWidget {
 
 HeadGridPanel::HeadGridPanel(Document* document, QWidget* parent) : Panel(document, "headGridPanel", tr("Layers × heads"), parent) {
   setAccessibleName(tr("Layers by heads"));
+  fillWithPanelColor(this);
   setProvenance(Provenance::captured);
   empty_ = new StateNote(this);
   page_ = new QWidget(this);
@@ -89,14 +90,14 @@ HeadGridPanel::HeadGridPanel(Document* document, QWidget* parent) : Panel(docume
   auto* side = new QFrame(page_);
   side->setObjectName("headPanel");
   side->setAccessibleName(tr("Head"));
-  side->setFixedWidth(312);
+  side->setFixedWidth(316);
   auto* column = new QVBoxLayout(side);
   column->setContentsMargins(1, 0, 0, 0);
   column->setSpacing(0);
   headHeader_ = new SectionHeader(tr("What one head read"), side);
   headReads_ = new RowTable("headReads", tr("Spans this head read"), side);
   headReads_->setFitsRows(true);
-  headReads_->setColumns({{tr("Span"), false, 0, {}}, {QString(), false, 64, {}}, {tr("Reads"), true, 50, {}}, {tr("Habit"), true, 52, tr("largest habit among these reads")}});
+  headReads_->setColumns({{tr("Span"), false, 0, {}}, {QString(), false, 64, {}}, {tr("Reads"), true, 58, {}}, {tr("Habit"), true, 56, tr("largest habit among these reads")}});
   readersHeader_ = new SectionHeader(tr("Readers"), side);
   readers_ = new RowTable("headReaders", tr("Heads by number of reads"), side);
   readers_->setFitsRows(true);

@@ -41,6 +41,7 @@ std::vector<double> layer_shares(const SessionData& session, const TurnRecord& t
 
 LayerProfilePanel::LayerProfilePanel(Document* document, QWidget* parent) : Panel(document, "layerProfile", tr("By layer"), parent) {
   setAccessibleName(tr("Share and reads of the selection by layer"));
+  fillWithPanelColor(this);
   setProvenance(Provenance::captured);
   empty_ = new StateNote(this);
   page_ = new QWidget(this);

@@ -139,6 +139,13 @@ QString seconds(double s) {
   return QLocale(QLocale::English).toString(s, 'f', s < 10 ? 2 : 1) + " s";
 }
 
+void fillWithPanelColor(QWidget* widget) {
+  widget->setBackgroundRole(QPalette::Base);
+  widget->setAutoFillBackground(true);
+}
+
+QString plural(qint64 n, const QString& one, const QString& many) { return count(n) + kNoBreak + (n == 1 ? one : many); }
+
 SectionHeader::SectionHeader(const QString& title, QWidget* parent) : QWidget(parent), title_(title) {
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
   setAccessibleName(title);

@@ -50,6 +50,11 @@ QString wholePercent(double part);
 QString strength(double x);                                  // 2 decimals
 QString seconds(double s);
 
+// The panel colour behind everything that does not paint itself; follows the theme.
+void fillWithPanelColor(QWidget* widget);
+// "1 span", "3 spans".
+QString plural(qint64 n, const QString& one, const QString& many);
+
 // A strip with a title, and muted text at its right end.
 class SectionHeader : public QWidget {
   Q_OBJECT

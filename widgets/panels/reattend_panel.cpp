@@ -59,6 +59,7 @@ TableCell number(const QString& text, bool strong = false, bool muted = false) {
 
 ReattendPanel::ReattendPanel(Document* document, QWidget* parent) : Panel(document, "reattendPanel", tr("Re-attend"), parent) {
   setAccessibleName(tr("Ask a question over the recorded context"));
+  fillWithPanelColor(this);
   setSubtitle(tr("Everything here is computed now, not recorded."));
   setProvenance(Provenance::rerun);
   auto* row = new QHBoxLayout;
@@ -72,6 +73,7 @@ ReattendPanel::ReattendPanel(Document* document, QWidget* parent) : Panel(docume
   scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   scroll->setFixedWidth(316);
   auto* ask = new QWidget(scroll);
+  fillWithPanelColor(ask);
   buildAsk(ask);
   scroll->setWidget(ask);
   row->addWidget(scroll);
@@ -206,6 +208,7 @@ void ReattendPanel::buildAsk(QWidget* ask) {
   tokens_->setAccessibleName(tr("Most tokens of the answer"));
   tokens_->setRange(0, 4096);
   tokens_->setValue(48);
+  tokens_->setButtonSymbols(QAbstractSpinBox::NoButtons);
   tokens_->setSuffix(tr(" tokens"));
   tokensRow->addWidget(tokensLabel);
   tokensRow->addWidget(tokens_);
@@ -396,7 +399,7 @@ void ReattendPanel::updateState() {
     const TurnRecord& last = session->turns.back();
     for (const LayoutEntry& e : last.layout)
       if (e.leaf < mask.size() && mask[e.leaf]) tokens += e.len;
-    subsetFacts_->setText(kept ? tr("%1 spans, %2 tokens, %3 of the context").arg(count(qint64(ids.size())), count(qint64(tokens)), wholePercent(last.context ? double(tokens) / last.context : 0))
+    subsetFacts_->setText(kept ? tr("%1, %2 tokens, %3 of the context").arg(plural(qint64(ids.size()), tr("span"), tr("spans")), count(qint64(tokens)), wholePercent(last.context ? double(tokens) / last.context : 0))
                                : tr("the whole context, %1 tokens").arg(count(last.context)));
   } else {
     subsetFacts_->clear();
@@ -525,7 +528,7 @@ void ReattendPanel::fillTable() {
     extra(tr("sink tokens"), {}, result_.sinks_answer, result_.sinks_question);
     extra(tr("template text"), {}, result_.template_answer, result_.template_question);
     extra(tr("question and answer themselves"), {}, result_.new_answer, result_.new_question);
-    if (result_.hidden_spans) extra(tr("left out: %n span(s)", nullptr, int(result_.hidden_spans)), count(qint64(result_.hidden_tokens)), 0, 0);
+    if (result_.hidden_spans) extra(tr("left out: %1").arg(plural(result_.hidden_spans, tr("span"), tr("spans"))), count(qint64(result_.hidden_tokens)), 0, 0);
     const ReattendResult& r = outcome_->main.result;
     tableHeader_->setNote(tr("mode %1, share of mass, %2 question and %3 answer rows; last: recorded reads, turn %4")
                               .arg(r.mode == ReattendMode::kept_keys ? "A" : "E")

@@ -97,6 +97,35 @@ class RowDelegate : public QStyledItemDelegate {
   RowTable* table_;
 };
 
+// Titles stand exactly over their columns: the style's own margin would push them aside.
+class RowHeader : public QHeaderView {
+ public:
+  explicit RowHeader(QWidget* parent) : QHeaderView(Qt::Horizontal, parent) {
+    setSectionsClickable(false);
+    viewport()->setMouseTracking(true);
+  }
+
+ protected:
+  void paintSection(QPainter* painter, const QRect& rect, int index) const override {
+    const PanelColors& c = panelColors();
+    painter->save();
+    painter->fillRect(rect, c.panel);
+    painter->setPen(c.border);
+    painter->drawLine(rect.bottomLeft(), rect.bottomRight());
+    painter->setFont(font());
+    painter->setPen(c.textMuted);
+    const QString text = model()->headerData(index, Qt::Horizontal).toString();
+    const int align = model()->headerData(index, Qt::Horizontal, Qt::TextAlignmentRole).toInt();
+    const QRect r = rect.adjusted(kPad, 0, -kPad, 0);
+    painter->drawText(r, align, painter->fontMetrics().elidedText(text, Qt::ElideRight, r.width()));
+    painter->restore();
+  }
+  void paintEvent(QPaintEvent* event) override {
+    QPainter(viewport()).fillRect(event->rect(), panelColors().panel);
+    QHeaderView::paintEvent(event);
+  }
+};
+
 QString plain(const TableCell& cell) {
   if (cell.kind == TableCell::Kind::bar) return {};
   if (cell.kind == TableCell::Kind::span && cell.span != kNoSpan) return spanNumber(cell.span) + " " + cell.text;
@@ -186,9 +215,11 @@ RowTable::RowTable(const QString& objectName, const QString& accessibleName, QWi
   verticalHeader()->setSectionResizeMode(QHeaderView::Fixed);
   verticalHeader()->setDefaultSectionSize(kRowHeight);
   verticalHeader()->setMinimumSectionSize(kRowHeight);
+  setHorizontalHeader(new RowHeader(this));
   horizontalHeader()->setSectionResizeMode(QHeaderView::Fixed);
   horizontalHeader()->setFixedHeight(kRowHeight);
   horizontalHeader()->setHighlightSections(false);
+
   setTabKeyNavigation(false);
   connect(this, &QTableView::clicked, this, [this](const QModelIndex& i) {
     emit rowClicked(model_->rows()[size_t(i.row())], QApplication::keyboardModifiers());

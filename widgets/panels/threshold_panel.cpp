@@ -42,6 +42,7 @@ class RoleLegend : public QWidget {
 ThresholdPanel::ThresholdPanel(Document* document, QWidget* parent)
     : Panel(document, "thresholdView", tr("Threshold"), parent), plot_(new ThresholdPlot(document, this)) {
   setAccessibleName(tr("Spans sorted by total reads, with threshold"));
+  fillWithPanelColor(this);
   auto* bar = new QWidget(this);
   bar->setFixedHeight(30);
   auto* row = new QHBoxLayout(bar);

@@ -29,7 +29,7 @@ class TintKey : public QWidget {
     for (int k = 0; k < 5; ++k) {
       const QRect box(76 + k * 34, 3, 34, 14);
       if (values[k]) {
-        QColor color = c.dark ? c.share(11.0 / 32) : c.share(17.0 / 32);
+        QColor color = c.share(11.0 / 32);
         color.setAlphaF(float((0.16 + 0.84 * std::log(values[k]) / std::log(64.0)) * (c.dark ? 0.55 : 0.42)));
         p.fillRect(box, color);
       }
@@ -46,6 +46,7 @@ class TintKey : public QWidget {
 TranscriptPanel::TranscriptPanel(Document* document, QWidget* parent)
     : Panel(document, "transcriptPanel", tr("Transcript"), parent), view_(new TranscriptView(document, this)) {
   setAccessibleName(tr("Transcript"));
+  fillWithPanelColor(this);
   setProvenance(Provenance::captured);
   auto* bar = new QWidget(this);
   bar->setFixedHeight(31);

@@ -294,7 +294,7 @@ QColor TranscriptView::wash(qint64 n) const {
   const PanelColors& c = panelColors();
   // Never more opaque than this: text keeps 4.5:1 on it.
   const double t = std::min(1.0, 0.16 + 0.84 * std::log(double(n)) / std::log(64.0));
-  QColor color = c.dark ? c.share(11.0 / 32) : c.share(17.0 / 32);
+  QColor color = c.share(11.0 / 32);
   color.setAlphaF(float(t * (c.dark ? 0.55 : 0.42)));
   return color;
 }
@@ -573,7 +573,7 @@ void TranscriptView::paintFold(QPainter& p, const Item& item, double y) {
   }
   p.setPen(c.textMuted);
   p.drawText(box.adjusted(28, 0, -8, 0), Qt::AlignVCenter | Qt::AlignLeft,
-             p.fontMetrics().elidedText(tr("%n span(s) folded, %1: %2", nullptr, int(n)).arg(ids, what), Qt::ElideRight, int(box.width()) - 40));
+             p.fontMetrics().elidedText(tr("%1 folded, %2: %3").arg(plural(qint64(n), tr("span"), tr("spans")), ids, what), Qt::ElideRight, int(box.width()) - 40));
 }
 
 void TranscriptView::paintBlock(QPainter& p, const Item& item, double y) {

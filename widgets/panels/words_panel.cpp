@@ -138,12 +138,14 @@ class WordDots : public QWidget {
 
 WordsPanel::WordsPanel(Document* document, QWidget* parent) : Panel(document, "wordsPanel", tr("What these words read"), parent) {
   setAccessibleName(tr("What the selected words read"));
+  fillWithPanelColor(this);
   empty_ = new StateNote(this);
   scroll_ = new QScrollArea(this);
   scroll_->setWidgetResizable(true);
   scroll_->setFrameShape(QFrame::NoFrame);
   scroll_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   auto* page = new QWidget(scroll_);
+  fillWithPanelColor(page);
   auto* column = new QVBoxLayout(page);
   column->setContentsMargins(0, 0, 0, 0);
   column->setSpacing(0);
@@ -173,7 +175,7 @@ WordsPanel::WordsPanel(Document* document, QWidget* parent) : Panel(document, "w
   column->addWidget(head);
   spans_ = new RowTable("wordsTable", tr("Spans these words read"), page);
   spans_->setFitsRows(true);
-  spans_->setColumns({{tr("Span read"), false, 0, {}}, {QString(), false, 70, {}}, {tr("Reads"), true, 54, tr("events of these words' rows, at this strength")}, {tr("Heads"), true, 54, tr("different heads among them")}});
+  spans_->setColumns({{tr("Span read"), false, 0, {}}, {QString(), false, 70, {}}, {tr("Reads"), true, 58, tr("events of these words' rows, at this strength")}, {tr("Heads"), true, 58, tr("different heads among them")}});
   column->addWidget(spans_);
   dotsHeader_ = new SectionHeader(tr("Word by word"), page);
   column->addWidget(dotsHeader_);
@@ -183,7 +185,7 @@ WordsPanel::WordsPanel(Document* document, QWidget* parent) : Panel(document, "w
   column->addWidget(readersHeader_);
   readers_ = new RowTable("wordsReaders", tr("Heads that read for these words"), page);
   readers_->setFitsRows(true);
-  readers_->setColumns({{tr("Head"), false, 54, tr("layer.head")}, {tr("Reads"), true, 50, {}}, {tr("Of"), false, 0, {}}, {tr("Spike"), true, 52, tr("largest mass of its reads")}});
+  readers_->setColumns({{tr("Head"), false, 54, tr("layer.head")}, {tr("Reads"), true, 58, {}}, {tr("Of"), false, 0, {}}, {tr("Spike"), true, 52, tr("largest mass of its reads")}});
   column->addWidget(readers_);
   actions_ = new QWidget(page);
   auto* buttons = new QHBoxLayout(actions_);
@@ -306,7 +308,7 @@ void WordsPanel::fillSpans() {
   TableRow rest;
   TableCell name;
   name.kind = TableCell::Kind::span;
-  name.text = tr("%n other span(s)", nullptr, int(data_.other_spans));
+  name.text = plural(data_.other_spans, tr("other span"), tr("other spans"));
   name.muted = true;
   TableCell zero;
   zero.kind = TableCell::Kind::number;

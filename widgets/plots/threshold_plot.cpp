@@ -14,7 +14,7 @@
 namespace spanscope {
 namespace {
 
-constexpr double kOne = 0.7;  // height of one read: 0 stands on the axis, below the first count
+constexpr double kOne = 1.1;  // height of one read: 0 stands on the axis, below the first count
 constexpr int kGrab = 7;
 
 const QRegularExpression& termPattern() {
@@ -25,6 +25,7 @@ const QRegularExpression& termPattern() {
 class ReadsTicker : public QCPAxisTicker {
  public:
   qint64 most = 0;
+  double line = -1;  // the label under the handle gives way
 
  protected:
   QVector<double> createTickVector(double, const QCPRange&) override {
@@ -33,6 +34,7 @@ class ReadsTicker : public QCPAxisTicker {
     return ticks;
   }
   QString getTickLabel(double tick, const QLocale&, QChar, int) override {
+    if (std::abs(tick - line) < 0.55) return {};
     return tick < kOne / 2 ? QString("0") : count(qint64(std::llround(std::exp2(tick - kOne))));
   }
   int getSubTickCount(double) override { return 0; }
@@ -195,11 +197,12 @@ void ThresholdPlot::redraw() {
   rank2->setBasePen(Qt::NoPen);
   auto ticks = QSharedPointer<ReadsTicker>::create();
   ticks->most = data_.most();
+  ticks->line = hasTerm_ ? height(threshold_) : -1;
   reads->setTicker(ticks);
   part->setTicker(QSharedPointer<PercentTicker>::create());
   rank->setRange(-0.5, std::max<double>(1, double(n)) - 0.5);
   reads->setRange(0, std::max(4.0, height(data_.most()) * 1.08 + 0.4));
-  part->setRange(0, 1.04);
+  part->setRange(-0.02, 1.04);
   if (n == 0) {
     plot_->replot(QCustomPlot::rpQueuedReplot);
     return;
@@ -262,13 +265,17 @@ void ThresholdPlot::redraw() {
     return t;
   };
   const auto atRank = [&](double part_) { return std::min(n, size_t(part_ * double(n))); };
-  const size_t a = atRank(0.34), b = atRank(0.62);
+  const panels::Kept kept = panels::kept_at(data_, threshold_);
+  const auto away = [&](double part_) {  // not where the numbers of the cut stand
+    const double at = n ? double(kept.spans) / double(n) : 0;
+    return part_ > at - 0.06 && part_ < at + 0.22 ? std::min(0.86, at + 0.3) : part_;
+  };
+  const size_t a = atRank(away(0.34)), b = atRank(away(0.62));
   if (n >= 6) {
     text(lower_, tr("reads kept"), c.accent, Qt::AlignLeft | Qt::AlignTop)->position->setCoords(double(a), readsKept[int(a)] - 0.03);
     text(lower_, tr("tokens kept"), c.textMuted, Qt::AlignLeft | Qt::AlignTop)->position->setCoords(double(b), tokensKept[int(b)] - 0.03);
   }
 
-  const panels::Kept kept = panels::kept_at(data_, threshold_);
   const double y = height(threshold_), cut = double(kept.spans) - 0.5;
   const auto onLine = [&](QCPAxisRect* rect, QPen pen) {
     auto* l = new QCPItemLine(plot_);
@@ -323,7 +330,7 @@ void ThresholdPlot::redraw() {
   }
 
   if (data_.never > 0) {
-    auto* t = text(upper_, tr("%n span(s): 0 reads", nullptr, int(data_.never)), c.textMuted, Qt::AlignRight | Qt::AlignBottom);
+    auto* t = text(upper_, tr("%1: 0 reads").arg(plural(qint64(data_.never), tr("span"), tr("spans"))), c.textMuted, Qt::AlignRight | Qt::AlignBottom);
     const double at = double(n - data_.never);
     t->position->setCoords(double(n) - 0.5, height(data_.most() > 30 ? 9 : 2));
     auto* l = onLine(upper_, QPen(c.textFaint, 1));
@@ -345,6 +352,11 @@ void ThresholdPlot::redraw() {
       t->position->setCoords(double(i) + (i > n * 3 / 4 ? -0.6 : 0.6), height(data_.reads[i]) + 0.15);
     }
   }
+
+  auto* caption = text(upper_, tr("rank of span, most read first"), c.textMuted, Qt::AlignLeft | Qt::AlignTop);
+  caption->position->setTypeX(QCPItemPosition::ptAxisRectRatio);
+  caption->position->setTypeY(QCPItemPosition::ptAxisRectRatio);
+  caption->position->setCoords(0, 1.015);
 
   // The two numbers at the cut, and the box that says what the view is.
   const auto circle = [&](double value, const QColor& ink) {
@@ -391,7 +403,6 @@ void ThresholdPlot::redraw() {
                                 c.text, sized(font(), 0.96, true));
   box->setClipToAxisRect(false);
   for (auto* p : {box->topLeft, box->bottomRight}) p->setType(QCPItemPosition::ptAbsolute);
-  rank->setLabel({});
   plot_->replot(QCustomPlot::rpQueuedReplot);
 }
 

@@ -82,7 +82,7 @@ TrajectoryPlot::TrajectoryPlot(Document* document, QWidget* parent)
   auto* switches = new QHBoxLayout;
   switches->setContentsMargins(8, 2, 4, 0);
   switches->setSpacing(4);
-  difference_ = new SmallButton(tr("Difference"), legend_);
+  difference_ = new SmallButton(tr("Change"), legend_);
   difference_->setObjectName("trajectoryDifference");
   difference_->setCheckable(true);
   difference_->setToolTip(tr("Change from one turn to the next"));
@@ -123,6 +123,7 @@ TrajectoryPlot::TrajectoryPlot(Document* document, QWidget* parent)
   connect(document, &Document::pinsChanged, this, [this] { reload(); });
   connect(document, &Document::measureChanged, this, [this] { reload(); });
   connect(document, &Document::strengthChanged, this, [this] { reload(); });
+  fillWithPanelColor(this);
   reload();
 }
 
@@ -398,7 +399,8 @@ bool TrajectoryPlot::eventFilter(QObject* watched, QEvent* event) {
 
 void TrajectoryPlot::changeEvent(QEvent* event) {
   Panel::changeEvent(event);
-  if (event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange) {
+  // Events also come while the constructor is still building.
+  if (legendRows_ && (event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange)) {
     rebuildLegend();
     redraw();
   }

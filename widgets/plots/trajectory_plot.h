@@ -44,8 +44,8 @@ class TrajectoryPlot : public Panel {
   std::vector<SpanId> shownSpans() const;
 
   QCustomPlot* plot_;
-  QWidget* legend_;
-  QVBoxLayout* legendRows_;
+  QWidget* legend_ = nullptr;
+  QVBoxLayout* legendRows_ = nullptr;
   SmallButton *difference_, *perRow_, *sum_;
   QCPItemStraightLine* cursor_ = nullptr;
   struct Label {

@@ -317,6 +317,7 @@ std::shared_ptr<const SessionData> synthetic_session(const SyntheticOptions& opt
         }
     }
     if (!options.text) t.new_ids.clear(), t.new_token_bytes.clear(), t.new_text.clear();
+    t.index_text();
     s.turns.push_back(std::move(t));
   }
   return std::make_shared<const SessionData>(std::move(s));
