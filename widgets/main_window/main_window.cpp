@@ -90,10 +90,11 @@ MainWindow::MainWindow(const QString& programVersion, QWidget* parent)
   applyLayout();
 }
 
-MainWindow::~MainWindow() = default;
+MainWindow::~MainWindow() { disconnect(qApp, nullptr, this, nullptr); }  // focus moves while the widgets go
 
 void MainWindow::buildCentre() {
   auto* middle = new QWidget(this);
+  middle->setMinimumSize(320, 200);  // its own: the widest workspace must not hold the docks of the others back
   auto* outer = new QVBoxLayout(middle);
   outer->setContentsMargins(0, 0, 0, 0);
   outer->setSpacing(4);
@@ -278,7 +279,7 @@ void MainWindow::applyLayout() {
   const int tab = workspace_ == Explore ? centreTabs_->currentIndex() : -1;
   const bool left = open && tab != kTranscript && (!narrow() || leftOpen_);
   const auto show = [&](Dock* dock, bool wanted) { dock->dock->setVisible(wanted && !dock->closed); };
-  show(treeDock_, left && tab != kThreshold && workspace_ != Reattend);
+  show(treeDock_, left && workspace_ != Reattend);
   show(viewsDock_, left && workspace_ == Explore);
   show(inspectorDock_, open && (tab == kMap || workspace_ == Experts));
   show(contentsDock_, open && tab == kThreshold);
@@ -290,17 +291,23 @@ void MainWindow::applyLayout() {
   applying_ = false;
   if (!open || !isVisible()) return;
   // Docks that come back do so at their old size, except the first time and after a jump between size classes.
-  if (!sized_) {
-    sized_ = true;
+  QTimer::singleShot(0, this, [this] {
+    if (document_->empty()) return;
     const bool wide = width() > 2000;
-    const int side = narrow() ? 220 : wide ? 340 : 288, right = narrow() ? 254 : wide ? 380 : 318;
-    resizeDocks({treeDock_->dock, inspectorDock_->dock}, {side, right}, Qt::Horizontal);
-    for (Dock* d : {contentsDock_, layerDock_}) resizeDocks({d->dock}, {right}, Qt::Horizontal);
-    resizeDocks({wordsDock_->dock}, {narrow() ? 290 : 346}, Qt::Horizontal);
-    resizeDocks({bottomDock_->dock}, {narrow() ? 128 : wide ? 260 : 163}, Qt::Vertical);
-    resizeDocks({treeDock_->dock, viewsDock_->dock}, {height() - 163 - 126, 163}, Qt::Vertical);
-  }
-  QTimer::singleShot(0, this, [this] { alignTrajectories(); });
+    const int side = narrow() ? 230 : wide ? 340 : 288, right = narrow() ? 254 : wide ? 380 : 318;
+    const auto give = [&](Dock* dock, int size, Qt::Orientation orientation) {
+      if (sized_.count(dock) || !dock->dock->isVisible() || dock->dock->isFloating()) return;
+      resizeDocks({dock->dock}, {size}, orientation);
+      if (dock == viewsDock_) resizeDocks({treeDock_->dock, viewsDock_->dock}, {height() - size - 126, size}, Qt::Vertical);
+      sized_.insert(dock);
+    };
+    give(treeDock_, side, Qt::Horizontal);
+    give(viewsDock_, 163, Qt::Vertical);
+    for (Dock* d : {inspectorDock_, contentsDock_, layerDock_}) give(d, right, Qt::Horizontal);
+    give(wordsDock_, narrow() ? 290 : 346, Qt::Horizontal);
+    give(bottomDock_, narrow() ? 152 : wide ? 260 : 170, Qt::Vertical);
+    alignTrajectories();
+  });
 }
 
 void MainWindow::showFocus(QWidget* now) {
@@ -339,7 +346,7 @@ void MainWindow::alignTrajectories() {
 void MainWindow::resizeEvent(QResizeEvent* event) {
   QMainWindow::resizeEvent(event);
   const auto size_class = [](int w) { return w < 1150 ? 0 : w > 2000 ? 2 : 1; };
-  if (size_class(event->size().width()) != size_class(event->oldSize().width())) sized_ = false;
+  if (size_class(event->size().width()) != size_class(event->oldSize().width())) sized_.clear();
   applyLayout();
 }
 void MainWindow::showEvent(QShowEvent* event) {

@@ -127,7 +127,8 @@ class MainWindow : public QMainWindow {
   QMenu* windowMenu_ = nullptr;
   std::vector<QToolButton*> edgeButtons_;
   Workspace workspace_ = Explore;
-  bool hasExperts_ = true, applying_ = false, leftOpen_ = false, sized_ = false;
+  bool hasExperts_ = true, applying_ = false, leftOpen_ = false;
+  std::set<Dock*> sized_;  // that got their first size in this size class
 };
 
 }  // namespace spanscope

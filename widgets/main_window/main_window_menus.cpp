@@ -67,7 +67,7 @@ void MainWindow::buildEdgeBar() {
     connect(b, &QToolButton::clicked, this, [this](bool on) {
       leftOpen_ = on;
       treeDock_->closed = viewsDock_->closed = false;
-      sized_ = false;
+      sized_.clear();
       applyLayout();
     });
   }
@@ -153,7 +153,7 @@ void MainWindow::buildMenus() {
         d->closed = false;
         d->dock->setFloating(false);
       }
-      sized_ = false;
+      sized_.clear();
       applyLayout();
     });
   });
@@ -177,6 +177,8 @@ void MainWindow::buildMenus() {
   facts_ = new QLabel(this);
   facts_->setObjectName("muted");
   facts_->setContentsMargins(0, 0, 8, 0);
+  facts_->setFixedHeight(24);
+  menuBar()->setFixedHeight(25);
   menuBar()->setCornerWidget(facts_, Qt::TopRightCorner);
   const auto key = [this](const QKeySequence& keys, auto slot) { connect(new QShortcut(keys, this), &QShortcut::activated, this, slot); };
   key(QKeySequence("/"), [this] { emit tools_->findRequested(); });

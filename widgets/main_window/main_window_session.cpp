@@ -7,6 +7,7 @@
 #include <QGuiApplication>
 #include <QImage>
 #include <QLabel>
+#include <QMenuBar>
 #include <QMimeData>
 #include <QRegularExpression>
 #include <QSettings>
@@ -76,6 +77,7 @@ void MainWindow::setSession(const QString& path, std::shared_ptr<const SessionDa
   }
   refreshFacts();
   applyLayout();
+  if (session) currentPanel()->setFocus();
   QTimer::singleShot(0, this, [this] {
     alignTrajectories();
     if (!document_->empty()) emit sessionShown();
@@ -118,16 +120,21 @@ void MainWindow::showRecent() {
 
 void MainWindow::refreshFacts() {
   const auto session = document_->session();
+  const auto showFacts = [this](const QString& text) {
+    facts_->setText(text);
+    facts_->setAccessibleName(text);
+    menuBar()->setCornerWidget(facts_, Qt::TopRightCorner);  // gives it the room that the text needs now
+    facts_->show();
+  };
   if (!session) {
-    facts_->clear();
+    showFacts({});
     status_->setFacts({}, {}, true, tr("Spanscope %1").arg(version_));
     return;
   }
   const SessionData& s = *session;
   QString facts = QFileInfo(path_).fileName() + QString::fromUtf8(" · ") + factsOf(s).replace(", ", QString::fromUtf8(" · "));
   facts += tr(" · detail %1").arg(QString::fromStdString(s.header.detail)) + (s.header.routing ? tr(" + routing") : QString());
-  facts_->setText(facts);
-  facts_->setAccessibleName(facts);
+  showFacts(facts);
   int losses = 0;
   for (const Finding& f : s.findings) losses += f.grade >= Grade::loss;
   const QString backend = QString::fromStdString(s.header.backend);

@@ -22,7 +22,7 @@ namespace spanscope {
 PredicateBar::PredicateBar(Document* document, ViewStore* views, QWidget* parent) : QWidget(parent), document_(document), views_(views) {
   setObjectName("predicateBar");
   auto* outer = new QVBoxLayout(this);
-  outer->setContentsMargins(8, 0, 8, 5);
+  outer->setContentsMargins(4, 5, 4, 0);
   outer->setSpacing(3);
   auto* row = new QHBoxLayout;
   row->setSpacing(8);
@@ -140,7 +140,7 @@ void PredicateBar::refresh() {
   for (int i = 0; i < view_->count(); ++i)
     if (view_->itemData(i).toString() == document_->filterText()) known = i;
   view_->setCurrentIndex(known);
-  view_->setPlaceholderText(tr("(own filter)"));
+  view_->setPlaceholderText(tr("own filter"));
   error_->setVisible(!document_->filterError().isEmpty());
   error_->setText(document_->filterError());
   save_->setEnabled(document_->filterActive() && document_->filterError().isEmpty());

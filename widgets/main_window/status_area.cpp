@@ -2,6 +2,7 @@
 #include "widgets/main_window/status_area.h"
 
 #include <QLabel>
+#include <QPainter>
 #include <QProgressBar>
 #include <QStatusBar>
 #include <QToolButton>
@@ -11,6 +12,26 @@
 #include "widgets/style/style.h"
 
 namespace spanscope {
+namespace {
+
+// Well, or not.
+class StateIcon : public QWidget {
+ public:
+  explicit StateIcon(QWidget* parent) : QWidget(parent) {
+    setObjectName("statusIcon");
+    setFixedSize(22, 16);
+  }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter painter(this);
+    const Palette& p = style::colors();
+    const bool error = property("grade").toString() == "error", busy = property("grade").toString() == "busy";
+    style::drawIcon(painter, QRectF(8, 2, 12, 12), error ? "error" : busy ? "rerun" : "ok", style::q(error ? p.error : busy ? p.textMuted : p.ok));
+  }
+};
+
+}  // namespace
 
 StatusArea::StatusArea(QStatusBar* bar) : QObject(bar) {
   bar->setSizeGripEnabled(false);
@@ -44,6 +65,8 @@ StatusArea::StatusArea(QStatusBar* bar) : QObject(bar) {
   engine_ = label("statusEngine");
   state_ = label("statusState");
   file_ = label("statusFile");
+  icon_ = new StateIcon(bar);
+  bar->addWidget(icon_);
   bar->addWidget(ready_);
   bar->addWidget(bar_);
   bar->addWidget(cancel_);
@@ -54,12 +77,14 @@ StatusArea::StatusArea(QStatusBar* bar) : QObject(bar) {
 
 void StatusArea::say(const QString& text) {
   style::mark(ready_, "grade", "ok");
+  style::mark(icon_, "grade", busy_ ? "busy" : "ok");
   if (!busy_) ready_->setText(tr("Ready"));
   text_->setText(text);
 }
 
 void StatusArea::error(const QString& text) {
   style::mark(ready_, "grade", "error");
+  style::mark(icon_, "grade", "error");
   ready_->setText(tr("Error"));
   text_->setText(text);
 }
@@ -67,6 +92,7 @@ void StatusArea::error(const QString& text) {
 void StatusArea::progress(const QString& text, quint64 done, quint64 total) {
   busy_ = true;
   style::mark(ready_, "grade", "ok");
+  style::mark(icon_, "grade", "busy");
   ready_->setText(text);
   text_->setText({});
   bar_->setRange(0, total ? 1000 : 0);
@@ -79,7 +105,9 @@ void StatusArea::idle() {
   busy_ = false;
   bar_->hide();
   cancel_->hide();
-  if (ready_->property("grade").toString() != "error") ready_->setText(tr("Ready"));
+  if (ready_->property("grade").toString() == "error") return;
+  ready_->setText(tr("Ready"));
+  style::mark(icon_, "grade", "ok");
 }
 
 void StatusArea::setFacts(const QString& engine, const QString& state, bool good, const QString& file) {

@@ -30,6 +30,7 @@ class StatusArea : public QObject {
   void cancelRequested();
 
  private:
+  QWidget* icon_;
   QLabel *ready_, *engine_, *state_, *file_;
   ElidedLabel* text_;
   QProgressBar* bar_;

@@ -4,6 +4,7 @@
 #include <QAction>
 #include <QButtonGroup>
 #include <QComboBox>
+#include <QEvent>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QToolButton>
@@ -27,6 +28,7 @@ ToolBar::ToolBar(Document* document, QWidget* parent) : QToolBar(tr("Tools"), pa
   setFloatable(false);
   setContextMenuPolicy(Qt::PreventContextMenu);
   setFixedHeight(37);
+  setIconSize({14, 14});
   const auto group = [this](const QString& name, const QString& accessible) {
     auto* holder = new QWidget(this);
     holder->setObjectName(name);
@@ -125,6 +127,13 @@ ToolBar::ToolBar(Document* document, QWidget* parent) : QToolBar(tr("Tools"), pa
   connect(document, &Document::measureChanged, this, &ToolBar::refresh);
   connect(document, &Document::sessionChanged, this, &ToolBar::refresh);
   refresh();
+  layout()->setContentsMargins(8, 5, 8, 5);
+}
+
+void ToolBar::changeEvent(QEvent* event) {
+  QToolBar::changeEvent(event);
+  // The bar's layout takes its margins from the style anew.
+  if (event->type() == QEvent::StyleChange && layout()) layout()->setContentsMargins(8, 5, 8, 5);
 }
 
 void ToolBar::refresh() {

@@ -31,6 +31,7 @@ class ToolBar : public QToolBar {
 
  private:
   void refresh();
+  void changeEvent(QEvent* event) override;
   Document* document_;
   QButtonGroup *places_, *measures_;
   QComboBox* measureMenu_;

@@ -8,6 +8,7 @@
 #include <QPainter>
 #include <QPlainTextEdit>
 #include <QScrollBar>
+#include <QTextOption>
 #include <QTimer>
 #include <algorithm>
 #include <cmath>
@@ -285,6 +286,8 @@ void Inspector::addText(QVBoxLayout* column, QWidget* form, SpanId id) {
   view->setFrameShape(QFrame::NoFrame);
   view->setFont(style::mono());
   view->document()->setDocumentMargin(2);
+  view->setWordWrapMode(QTextOption::WrapAtWordBoundaryOrAnywhere);
+  view->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   view->setPlainText(QString::fromStdString(s.text_of(id)));
   view->setAccessibleName(tr("Text of span %1").arg(style::spanNumber(id)));
   view->setTabChangesFocus(true);
@@ -329,7 +332,8 @@ void Inspector::addNumbers(QVBoxLayout* column, QWidget* form, SpanId id) {
   column->addWidget(head);
   auto* headRow = new QHBoxLayout(head);
   headRow->setContentsMargins(0, 0, 0, 0);
-  auto* section = new SectionHeader(tr("How much it was read"), head);
+  const bool tight = area_->viewport()->width() < 290;  // the words that small windows have room for
+  auto* section = new SectionHeader(tight ? tr("Read") : tr("How much it was read"), head);
   headRow->addWidget(section);
   // Column titles stand over their numbers.
   class Titles : public QWidget {
@@ -365,11 +369,11 @@ void Inspector::addNumbers(QVBoxLayout* column, QWidget* form, SpanId id) {
   uint64_t answerRows = 0;
   for (const TurnRecord& x : s.turns)
     if (x.turn >= span.birth) answerRows += x.answer_rows();
-  add(tr("Reads per answer row"), here ? QString::number(double(reads.reads[id]) / reads.answer_rows, 'f', 2) : dash(),
+  add(tight ? tr("Per row") : tr("Reads per answer row"), here ? QString::number(double(reads.reads[id]) / reads.answer_rows, 'f', 2) : dash(),
       answerRows ? QString::number(double(history.total_reads[id]) / double(answerRows), 'f', 2) : dash(), {});
   const uint32_t first = history.first_read[id], last = history.last_read[id];
-  add(tr("First and last read"), {}, first ? tr("t%1, t%2").arg(first).arg(last) : tr("never"), tr("Turns with at least %1 reads within 16 answer rows").arg(s.header.read_min()));
-  add(tr("Readers, of %1 heads").arg(s.header.layers * s.header.query_heads), here ? QString::number(readers_of(s, turn, id, settings).size()) : dash(), {}, tr("Heads that read it"));
+  add(tight ? tr("First, last") : tr("First and last read"), {}, first ? tr("t%1, t%2").arg(first).arg(last) : tr("never"), tr("Turns with at least %1 reads within 16 answer rows").arg(s.header.read_min()));
+  add(tight ? tr("Readers") : tr("Readers, of %1 heads").arg(s.header.layers * s.header.query_heads), here ? QString::number(readers_of(s, turn, id, settings).size()) : dash(), {}, tr("Heads that read it"));
   float spikeMost = -1;
   uint32_t spikeTurn = 0;
   for (size_t k = 0; k < s.turns.size(); ++k)
@@ -393,8 +397,8 @@ void Inspector::addNumbers(QVBoxLayout* column, QWidget* form, SpanId id) {
   const bool sink = span.kind == SpanKind::sink;
   const std::tuple<Measure, Unit, QString, QString> units[] = {
       {Measure::share, Unit::share, tr("Share"), tr("Fraction of the average row, consumer rows")},
-      {Measure::density, Unit::density, tr("Share per 1,000 tokens"), tr("Fair to short spans; does not add up")},
-      {Measure::lift, Unit::lift, tr("Lift over uniform"), tr("Times what an even spread would give, sinks left out")}};
+      {Measure::density, Unit::density, tight ? tr("Density") : tr("Share per 1,000 tokens"), tr("Fair to short spans; does not add up")},
+      {Measure::lift, Unit::lift, tight ? tr("Lift") : tr("Lift over uniform"), tr("Times what an even spread would give, sinks left out")}};
   bool ruled = true;
   for (const auto& [measure, unit, name, tip] : units) {
     add(name, now.resident ? shown(unit_of(now, unit, span.tokens, sink), measure) : dash(), whole.resident ? shown(unit_of(whole, unit, span.tokens, sink), measure) : dash(), tip, ruled);

@@ -54,8 +54,9 @@ void NumberRows::paintEvent(QPaintEvent*) {
     }
     painter.setFont(plain);
     painter.setPen(style::q(p.textMuted));
-    const int nowLeft = width() - kNow - 74;
-    painter.drawText(QRect(12, box.top(), nowLeft - 4, kHeight), Qt::AlignVCenter, painter.fontMetrics().elidedText(r.name, Qt::ElideRight, nowLeft - 4));
+    const int end = r.now.isEmpty() ? width() - kAll - QFontMetrics(plain).horizontalAdvance(r.all) : width() - kNow - QFontMetrics(strong).horizontalAdvance(r.now);
+    const int room = std::max(20, end - 12 - 8);
+    painter.drawText(QRect(12, box.top(), room, kHeight), Qt::AlignVCenter, painter.fontMetrics().elidedText(r.name, Qt::ElideRight, room));
     painter.setPen(style::q(p.text));
     painter.drawText(QRect(width() - kAll - 76, box.top(), 76, kHeight), Qt::AlignVCenter | Qt::AlignRight, r.all);
     painter.setFont(strong);

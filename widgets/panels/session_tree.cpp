@@ -225,7 +225,7 @@ SessionTree::SessionTree(Document* document, QWidget* parent) : Panel(document, 
   tree_->header()->setSectionResizeMode(0, QHeaderView::Stretch);
   tree_->header()->setSectionResizeMode(1, QHeaderView::Fixed);
   tree_->header()->setSectionResizeMode(2, QHeaderView::Fixed);
-  tree_->header()->resizeSection(1, 52);
+  tree_->header()->resizeSection(1, 60);
   tree_->header()->resizeSection(2, 52);
   body()->addWidget(holder);
   body()->addWidget(tree_, 1);

@@ -19,7 +19,7 @@ struct Column {
   const char *title, *tip;
 };
 const Column kColumns[] = {{"Span", "Span and role"},
-                           {"Reads at turn", "Moments when a head turned to it, at the turn cursor"},
+                           {"Reads", "Moments when a head turned to it, at the turn cursor"},
                            {"Total reads", "Over all recorded turns"},
                            {"Read rate", "Reads per answer row of the turn"},
                            {"First", "First turn in which it was read"},
@@ -153,7 +153,9 @@ SpanTable::SpanTable(Document* document, QWidget* parent) : Panel(document, "spa
   view_->setAlternatingRowColors(true);
   view_->setWordWrap(false);
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::Interactive);
-  view_->horizontalHeader()->setDefaultSectionSize(78);
+  view_->horizontalHeader()->setMinimumSectionSize(40);
+  for (int c = 1; c < model_->columnCount(); ++c)
+    view_->setColumnWidth(c, std::max(58, view_->fontMetrics().horizontalAdvance(tr(kColumns[c].title)) + 30));
   view_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Stretch);
   view_->setTabKeyNavigation(false);
   body()->addWidget(view_);

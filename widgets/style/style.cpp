@@ -19,6 +19,7 @@
 // The icons lie in a static library, whose resources register only when asked (and only outside of a namespace).
 static void registerIcons() { Q_INIT_RESOURCE(resources); }
 
+
 namespace spanscope::style {
 namespace {
 

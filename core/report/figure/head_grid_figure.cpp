@@ -86,9 +86,9 @@ HeadGridPicture head_grid_figure(const HeadGrid& g, const Palette& palette, doub
   p.left = 54;
   p.top = 46;
   const double room_w = width - p.left - side - (groups ? (groups - 1) * p.group_gap : 0);
-  p.cell_w = std::clamp(std::floor(room_w / std::max(1u, g.columns)), least, 40.0);
+  p.cell_w = std::clamp(std::floor(room_w / std::max(1u, g.columns)), least, g.columns <= 8 ? 64.0 : 40.0);
   const double room_h = height - p.top - bottom;
-  p.cell_h = std::clamp(std::floor(room_h / std::max(1u, g.layers) * 2) / 2, 13.0, 24.0);
+  p.cell_h = std::clamp(std::floor(room_h / std::max(1u, g.layers) * 2) / 2, 13.0, g.layers <= 12 ? 34.0 : 24.0);
   const double grid_w = p.cell_w * g.columns + (groups ? (groups - 1) * p.group_gap : 0);
   const double marginal_x = p.left + grid_w + 22;
   const double bar_room = 88;

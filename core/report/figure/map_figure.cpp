@@ -193,7 +193,7 @@ void MapBuilder::cell(const Cell& c, double x, double y, double w, double h, boo
   }
   if (c.request && h >= 8 && w >= 5) {
     DrawItem& notch = add(DrawItem::Kind::polygon);
-    notch.points = {{x + w, y}, {x + w - 3.5, y}, {x + w, y + 3.5}};
+    notch.points = {{x, y + h / 2 - 2}, {x + 2, y + h / 2}, {x, y + h / 2 + 2}};
     notch.fill = p_.panel;
   }
   if (left_after) rect(x + w + 0.5, y, 1.5, h, p_.crosshair);

@@ -161,7 +161,7 @@ void MapBuilder::strip() {
 }
 
 void MapBuilder::sinks() {
-  text(f_.cells_x - 8, kSinksTop + 9, "sinks, not read: share of all mass", p_.text, 11, TextAnchor::end, true);
+  text(f_.cells_x - 8, kSinksTop + 9, f_.cells_x < 220 ? "sinks: share of all mass" : "sinks, not read: share of all mass", p_.text, 11, TextAnchor::end, true);
   double sum = 0, n = 0;
   for (uint32_t b = 0; b < f_.bins; ++b) {
     if (lost(b)) continue;
