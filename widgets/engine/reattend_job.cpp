@@ -137,7 +137,10 @@ Result<ReattendOutcome> ReattendState::ask(const ReattendQuestion& question, std
     if (stop.stop_requested()) return cancelled();
     ReattendRun one;
     one.result = std::move(*result);
-    one.answer = tokenizer_->decode(one.result.answer);
+    // The end marker ends the answer, it is not a part of its text.
+    std::vector<TokenId> words = one.result.answer;
+    while (!words.empty() && tokenizer_->ends_generation(words.back())) words.pop_back();
+    one.answer = tokenizer_->decode(words);
     return one;
   };
   auto main = run(question.mode, question.mode == ReattendMode::kept_keys ? "asking over the kept spans" : "asking over everything");

@@ -32,8 +32,12 @@ void FigureCanvas::rebuild() {
   const QMargins m = viewportMargins();
   const QSize room = contentsRect().size() - QSize(m.left() + m.right(), m.top() + m.bottom());
   list_ = build_(room.width(), room.height());
-  if (list_.height > room.height()) list_ = build_(room.width() - verticalScrollBar()->sizeHint().width() - 1, room.height());
-  const QSize size = viewport()->size();
+  const int wide = verticalScrollBar()->sizeHint().width(), high = horizontalScrollBar()->sizeHint().height();
+  bool down = list_.height > room.height();
+  if (down) list_ = build_(room.width() - wide - 1, room.height());
+  const bool across = list_.width > room.width() - (down ? wide : 0);
+  down = list_.height > room.height() - (across ? high : 0);
+  const QSize size(room.width() - (down ? wide : 0), room.height() - (across ? high : 0));
   horizontalScrollBar()->setRange(0, std::max(0, int(std::ceil(list_.width)) - size.width()));
   horizontalScrollBar()->setPageStep(size.width());
   horizontalScrollBar()->setSingleStep(24);

@@ -249,7 +249,7 @@ Segments::Segments(const QString& objectName, const QString& accessibleName, con
     auto* b = new QToolButton(this);
     b->setText(titles[i]);
     b->setCheckable(true);
-    b->setFixedHeight(21);
+    b->setFixedHeight(23);
     b->setFocusPolicy(Qt::StrongFocus);
     b->setAccessibleName(accessibleName + ": " + titles[i]);
     group_->addButton(b, i);
@@ -257,6 +257,7 @@ Segments::Segments(const QString& objectName, const QString& accessibleName, con
   }
   group_->button(0)->setChecked(true);
   setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Fixed);
+  setFixedHeight(23);
   connect(group_, &QButtonGroup::idClicked, this, &Segments::chosen);
   restyle();
 }
@@ -299,7 +300,7 @@ void Segments::setSegmentEnabled(int index, bool enabled, const QString& why) {
 SmallButton::SmallButton(const QString& text, QWidget* parent) : QToolButton(parent) {
   setText(text);
   setAccessibleName(text);
-  setFixedHeight(21);
+  setFixedHeight(23);
   setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
   setProperty("small", true);
   const PanelColors& c = panelColors();

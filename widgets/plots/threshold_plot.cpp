@@ -133,7 +133,7 @@ ThresholdPlot::ThresholdPlot(Document* document, QWidget* parent)
   auto* margins = new QCPMarginGroup(plot_);
   for (auto* rect : {upper_, lower_}) {
     rect->setMarginGroup(QCP::msLeft | QCP::msRight, margins);
-    rect->setMinimumMargins(QMargins(30, 8, 8, 0));
+    rect->setMinimumMargins(QMargins(30, 8, 16, 0));
     for (auto* axis : rect->axes()) axis->setLayer("axes");
     for (auto* axis : rect->axes()) axis->grid()->setLayer("grid");
   }
@@ -332,7 +332,9 @@ void ThresholdPlot::redraw() {
   if (data_.never > 0) {
     auto* t = text(upper_, tr("%1: 0 reads").arg(plural(qint64(data_.never), tr("span"), tr("spans"))), c.textMuted, Qt::AlignRight | Qt::AlignBottom);
     const double at = double(n - data_.never);
-    t->position->setCoords(double(n) - 0.5, height(data_.most() > 30 ? 9 : 2));
+    const bool wide = data_.never > n / 4;
+    if (wide) t->setPositionAlignment(Qt::AlignLeft | Qt::AlignBottom);
+    t->position->setCoords(wide ? at : double(n) - 0.5, height(data_.most() > 30 ? 9 : 2));
     auto* l = onLine(upper_, QPen(c.textFaint, 1));
     l->start->setCoords(at - 0.5, height(data_.most() > 30 ? 9 : 2));
     l->end->setCoords(at - 0.5, 0.1);
@@ -370,10 +372,14 @@ void ThresholdPlot::redraw() {
   const bool rightSide = kept.spans > n * 2 / 3;
   const Qt::Alignment side = rightSide ? Qt::AlignRight : Qt::AlignLeft;
   floating_->readsText = text(lower_, tr("%1 of reads").arg(wholePercent(kept.reads_part)), c.accent, side | Qt::AlignTop, true);
-  floating_->readsText->setPadding(QMargins(10, 4, 10, 0));
+  floating_->readsText->setPadding(QMargins(10, 4, 10, 4));
+  if (kept.reads_part < 0.14) floating_->readsText->setPositionAlignment(side | Qt::AlignBottom);
   floating_->readsText->position->setCoords(cut, kept.reads_part);
   floating_->tokensText = text(lower_, tr("%1 of tokens").arg(wholePercent(kept.tokens_part)), c.textMuted, side | Qt::AlignTop, true);
-  floating_->tokensText->setPadding(QMargins(10, 4, 10, 0));
+  floating_->tokensText->setPadding(QMargins(10, 4, 10, 4));
+  // Near the foot, or right under the other number, there is no room below.
+  if (kept.tokens_part < 0.14 && kept.reads_part >= 0.14) floating_->tokensText->setPositionAlignment(side | Qt::AlignBottom);
+  else if (kept.reads_part < 0.14) floating_->tokensText->setVisible(kept.spans > 0);
   floating_->tokensText->position->setCoords(cut, kept.tokens_part);
 
   const View& view = document_->view();

@@ -173,7 +173,10 @@ void TrajectoryPlot::reload() {
 
 void TrajectoryPlot::rebuildLegend() {
   while (QLayoutItem* item = legendRows_->takeAt(0)) {
-    if (item->widget()) item->widget()->deleteLater();
+    if (QWidget* w = item->widget()) {
+      w->hide();
+      w->deleteLater();
+    }
     delete item;
   }
   const auto session = document()->session();
