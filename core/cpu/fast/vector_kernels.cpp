@@ -38,16 +38,28 @@ constexpr uint32_t kGroup = 16;
 struct Scales {
   HWY_ALIGN float scale[kGroup], minimum[kGroup];
 };
+// The first 32 bits of blocks b, b + 1, ... (as many as lanes; the last block again behind the end).
+HWY_INLINE hn::Vec<U> BlockHeads(F d, const uint8_t* p, uint32_t bytes, uint32_t blocks, uint32_t b) {
+  const U du;
+#if HWY_MAX_BYTES >= 32
+  // Gathered: bringing them together by stores would make the load wait for all of them.
+  const hn::RebindToSigned<F> di;
+  const auto index = hn::Min(hn::Iota(di, int32_t(b)), hn::Set(di, int32_t(blocks - 1)));
+  return hn::BitCast(du, hn::GatherOffset(di, reinterpret_cast<const int32_t*>(p), hn::Mul(index, hn::Set(di, int32_t(bytes)))));
+#else
+  HWY_ALIGN uint32_t heads[4];
+  for (uint32_t i = 0; i < hn::Lanes(d); ++i)
+    std::memcpy(heads + i, p + size_t(std::min(b + i, blocks - 1)) * bytes, sizeof *heads);
+  return hn::Load(du, heads);
+#endif
+}
 
 template <bool kMinimum>  // Q4_1: f16 scale and minimum; Q4_0: f16 scale, the minimum is -8 * scale
 struct Q4 {
   static constexpr uint32_t kBytes = kMinimum ? 20 : 18;
   static HWY_INLINE void Prepare(F d, const uint8_t* p, uint32_t blocks, Scales& s) {
-    const U du;
-    HWY_ALIGN uint32_t raw[kGroup] = {};
-    for (uint32_t b = 0; b < blocks; ++b) std::memcpy(raw + b, p + b * kBytes, kMinimum ? 4 : 2);
-    for (uint32_t b = 0; b < kGroup; b += uint32_t(hn::Lanes(d))) {
-      const auto bits = hn::Load(du, raw + b);
+    for (uint32_t b = 0; b < blocks; b += uint32_t(hn::Lanes(d))) {
+      const auto bits = BlockHeads(d, p, kBytes, blocks, b);
       const V scale = FromHalf(d, bits);
       hn::Store(scale, d, s.scale + b);
       hn::Store(kMinimum ? FromHalf(d, hn::ShiftRight<16>(bits)) : hn::Mul(scale, hn::Set(d, -8.0f)), d, s.minimum + b);
@@ -59,6 +71,16 @@ struct Q4 {
     const hn::RebindToSigned<F> di;
     const V scale = hn::Set(d, s.scale[b]), minimum = hn::Set(d, s.minimum[b]);
     const uint8_t* q = p + (kMinimum ? 4 : 2);
+#if HWY_TARGET == HWY_AVX3
+    // The block has 16 values: with 16 lanes they are made once and looked up by the low four bits of a lane. Only
+    // debug builds of the library insist on the other bits being 0.
+    const V values = hn::MulAdd(hn::Iota(d, 0.0f), scale, minimum);
+    const auto pair = hn::PromoteTo(di, hn::LoadU(d8, q));
+    const auto low = HWY_IS_DEBUG_BUILD ? hn::And(pair, hn::Set(di, 15)) : pair;
+    use(0, hn::TableLookupLanes(values, hn::IndicesFromVec(d, low)));
+    use(16, hn::TableLookupLanes(values, hn::IndicesFromVec(d, hn::ShiftRight<4>(pair))));
+    return;
+#endif
     for (size_t j = 0; j < 16; j += hn::Lanes(d)) {
       const auto both = hn::PromoteTo(di, hn::LoadU(d8, q + j));
       use(j, hn::MulAdd(hn::ConvertTo(d, hn::And(both, hn::Set(di, 15))), scale, minimum));
@@ -69,11 +91,8 @@ struct Q4 {
 struct Q8 {
   static constexpr uint32_t kBytes = 34;
   static HWY_INLINE void Prepare(F d, const uint8_t* p, uint32_t blocks, Scales& s) {
-    const U du;
-    HWY_ALIGN uint32_t raw[kGroup] = {};
-    for (uint32_t b = 0; b < blocks; ++b) std::memcpy(raw + b, p + b * kBytes, 2);
-    for (uint32_t b = 0; b < kGroup; b += uint32_t(hn::Lanes(d)))
-      hn::Store(FromHalf(d, hn::Load(du, raw + b)), d, s.scale + b);
+    for (uint32_t b = 0; b < blocks; b += uint32_t(hn::Lanes(d)))
+      hn::Store(FromHalf(d, BlockHeads(d, p, kBytes, blocks, b)), d, s.scale + b);
   }
   template <class Use>
   static HWY_INLINE void Block(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
@@ -135,8 +154,10 @@ void ProductRows(const WeightMatrix& w, uint32_t first, uint32_t count, const fl
   const F d;
   const uint32_t blocks = w.cols / 32, tail = w.cols % 32;
   Scales scales;
+  const size_t stride = row_bytes(w.type, w.cols);
+  const uint32_t element = block_bytes(w.type);
   for (uint32_t o = 0; o < count; ++o) {
-    const uint8_t* p = w.row(first + o);
+    const uint8_t* p = w.data + (first + o) * stride;
     V sum[kSums][R];
     for (uint32_t k = 0; k < kSums; ++k)
       for (uint32_t r = 0; r < R; ++r) sum[k][r] = hn::Zero(d);
@@ -156,7 +177,7 @@ void ProductRows(const WeightMatrix& w, uint32_t first, uint32_t count, const fl
         for (uint32_t k = 0; k < half; ++k) sum[k][r] = hn::Add(sum[k][r], sum[k + half][r]);
       float total = Sum(d, sum[0][r]);
       for (uint32_t t = 0; t < tail; ++t)  // plain formats only: blocks of 32 divide their rows
-        total += TailElement(w.type, p + size_t(t) * block_bytes(w.type)) *
+        total += TailElement(w.type, p + size_t(t) * element) *
                  x[r * x_stride + size_t(blocks) * 32 + t];
       out[r * out_stride + o] = total;
     }
