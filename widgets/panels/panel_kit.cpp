@@ -311,6 +311,52 @@ SmallButton::SmallButton(const QString& text, QWidget* parent) : QToolButton(par
                          c.selection.name(), c.onSelection.name(), c.border.name()));
 }
 
+namespace {
+// Indicator at the left, text behind it; the focus is a frame around the text.
+void paintChoice(QPainter& p, const QAbstractButton& b, bool round) {
+  const PanelColors& c = panelColors();
+  p.setRenderHint(QPainter::Antialiasing);
+  const QRectF box(1.5, b.height() / 2.0 - 6.5, 13, 13);
+  const bool on = b.isChecked(), live = b.isEnabled();
+  const QColor edge = !live ? c.border : on ? c.accent : c.borderStrong;
+  p.setPen(QPen(edge, 1));
+  p.setBrush(on && live ? c.accent : on ? c.border : c.field);
+  if (round) p.drawEllipse(box);
+  else p.drawRoundedRect(box, 3, 3);
+  if (on && round) {
+    p.setPen(Qt::NoPen);
+    p.setBrush(c.onAccent);
+    p.drawEllipse(box.center(), 2.6, 2.6);
+  } else if (on) {
+    p.setPen(QPen(c.onAccent, 1.8, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
+    p.setBrush(Qt::NoBrush);
+    p.drawPolyline(QPolygonF() << box.topLeft() + QPointF(3, 6.6) << box.topLeft() + QPointF(5.6, 9.4) << box.topLeft() + QPointF(10.2, 3.8));
+  }
+  p.setFont(b.font());
+  p.setPen(live ? c.text : c.textFaint);
+  const QRect text(20, 0, b.width() - 20, b.height());
+  p.drawText(text, Qt::AlignVCenter | Qt::AlignLeft, p.fontMetrics().elidedText(b.text(), Qt::ElideRight, text.width()));
+  if (b.hasFocus()) {
+    p.setRenderHint(QPainter::Antialiasing, false);
+    p.setPen(c.focus);
+    p.setBrush(Qt::NoBrush);
+    p.drawRect(QRect(17, 0, std::min(b.width() - 18, p.fontMetrics().horizontalAdvance(b.text()) + 6), b.height() - 1));
+  }
+}
+QSize choiceSize(const QAbstractButton& b) { return {20 + b.fontMetrics().horizontalAdvance(b.text()) + 6, 20}; }
+}  // namespace
+
+void Choice::paintEvent(QPaintEvent*) {
+  QPainter p(this);
+  paintChoice(p, *this, true);
+}
+QSize Choice::sizeHint() const { return choiceSize(*this); }
+void Tick::paintEvent(QPaintEvent*) {
+  QPainter p(this);
+  paintChoice(p, *this, false);
+}
+QSize Tick::sizeHint() const { return choiceSize(*this); }
+
 StateNote::StateNote(QWidget* parent) : QWidget(parent) {
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Expanding);
   setMouseTracking(true);

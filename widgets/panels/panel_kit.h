@@ -2,10 +2,12 @@
 // Small things that the panels share: colours by name, role letters, section headers, badges, segmented buttons, numbers as
 // people read them. UI thread.
 #pragma once
+#include <QCheckBox>
 #include <QColor>
 #include <QFont>
 #include <QFrame>
 #include <QLabel>
+#include <QRadioButton>
 #include <QString>
 #include <QToolButton>
 #include <QWidget>
@@ -105,6 +107,26 @@ class Segments : public QWidget {
  private:
   void restyle();
   QButtonGroup* group_;
+};
+
+// Choices whose borders stand out in both themes (3:1); the style's own vanish on a dark panel.
+class Choice : public QRadioButton {
+  Q_OBJECT
+ public:
+  using QRadioButton::QRadioButton;
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+  QSize sizeHint() const override;
+};
+class Tick : public QCheckBox {
+  Q_OBJECT
+ public:
+  using QCheckBox::QCheckBox;
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+  QSize sizeHint() const override;
 };
 
 // A small button with our frame.

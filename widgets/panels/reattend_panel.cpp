@@ -230,7 +230,7 @@ void ReattendPanel::buildAsk(QWidget* ask) {
 
   title(tr("How"));
   const auto mode = [&](const QString& name, const QString& what, const QString& how, QRadioButton*& button) {
-    button = new QRadioButton(what, ask);
+    button = new Choice(what, ask);
     button->setObjectName(name);
     auto f = button->font();
     f.setWeight(QFont::DemiBold);
@@ -239,13 +239,13 @@ void ReattendPanel::buildAsk(QWidget* ask) {
     auto* note = new QLabel(how, ask);
     note->setObjectName("muted");
     note->setWordWrap(true);
-    note->setContentsMargins(20, 0, 0, 4);
+    note->setContentsMargins(20, 0, 0, 2);
     column->addWidget(note);
   };
   mode("modeA", tr("A  Kept keys, original places"), tr("New words cannot read the rest directly. The sink tokens stay."), modeA_);
   mode("modeE", tr("E  Everything"), tr("All kept keys: the reference."), modeE_);
   modeA_->setChecked(true);
-  compare_ = new QCheckBox(tr("Compare with E, everything"), ask);
+  compare_ = new Tick(tr("Compare with E, everything"), ask);
   compare_->setObjectName("compareE");
   compare_->setChecked(true);
   column->addWidget(compare_);
