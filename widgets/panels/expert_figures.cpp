@@ -163,18 +163,27 @@ DisplayList expert_counts_figure(const ExpertCounts& c, const Palette& p, double
   const size_t layers = c.moe.size();
   list.width = width;
   if (!E || !layers) return list;
-  const double left = 52, room = 312;
-  const double cell = std::clamp(std::floor((width - left - room) / E), 24.0, 60.0);
+  const double left = 52;
+  // The bars at the right give way before the counts do.
+  const double room = std::clamp(width - left - 40.0 * E, 226.0, 312.0);
+  const double ratioBar = (room - 148) * 0.54, entropyBar = (room - 148) * 0.46;
+  const double cell = std::clamp(std::floor((width - left - room) / E), 25.0, 60.0);
   const double row = std::clamp(std::floor((height - 28) / double(layers) * 2) / 2, 13.5, 20.0);
   const double after = left + cell * E;
   d.text(left - 8, 14, "layer", p.textMuted, TextAnchor::end);
   for (uint32_t e = 0; e < E; ++e) {
-    d.rect(left + e * cell + cell / 2 - 16, 6, 8, 8, expert(p, e));
-    d.text(left + e * cell + cell / 2 + 5, 14, "e" + std::to_string(e), p.text, TextAnchor::middle, 10.5, true);
+    if (cell < 36) {  // the number below its colour
+      d.rect(left + e * cell, 16, cell - 1, 2.5, expert(p, e));
+      d.text(left + e * cell + cell / 2, 12, "e" + std::to_string(e), p.text, TextAnchor::middle, 10.5, true);
+    } else {
+      d.rect(left + e * cell + cell / 2 - 16, 6, 8, 8, expert(p, e));
+      d.text(left + e * cell + cell / 2 + 5, 14, "e" + std::to_string(e), p.text, TextAnchor::middle, 10.5, true);
+    }
   }
   d.text(after + 44, 14, "sum", p.textMuted, TextAnchor::end);
-  d.text(after + 64, 14, "max ÷ mean", p.textMuted);
-  d.text(after + 196, 14, "entropy, bits", p.textMuted);
+  const double ratioX = after + 60, entropyX = ratioX + ratioBar + 40;
+  d.text(ratioX, 14, room < 260 ? "max÷mean" : "max ÷ mean", p.textMuted);
+  d.text(entropyX, 14, room < 260 ? "bits" : "entropy, bits", p.textMuted);
   const double most = std::log2(double(E));
   for (size_t l = 0; l < layers; ++l) {
     const double y = 20 + double(l) * row, base = y + row / 2 + 3.6;
@@ -201,15 +210,15 @@ DisplayList expert_counts_figure(const ExpertCounts& c, const Palette& p, double
     const double mean = double(sum) / E, ratio = top / mean, bits = entropy_bits(&c.counts[l * E], E);
     const Color fill = on ? p.accent : softened(p);
     d.text(after + 44, base, std::to_string(sum), p.textMuted, TextAnchor::end);
-    const double rw = std::clamp((ratio - 1) / 3, 0.0, 1.0) * 84;
-    d.rect(after + 64, y + 2.5, std::max(1.0, rw), row - 6, fill);
-    d.text(after + 64 + rw + 5, base, fixed(ratio, 2), p.textMuted);
-    const double ew = std::clamp((bits - (most - 1.5)) / 1.5, 0.0, 1.0) * 70;
-    d.rect(after + 196, y + 2.5, std::max(1.0, ew), row - 6, fill);
-    d.text(after + 196 + ew + 5, base, fixed(bits, 2), p.textMuted);
+    const double rw = std::clamp((ratio - 1) / 3, 0.0, 1.0) * ratioBar;
+    d.rect(ratioX, y + 2.5, std::max(1.0, rw), row - 6, fill);
+    d.text(ratioX + rw + 5, base, fixed(ratio, 2), p.textMuted);
+    const double ew = std::clamp((bits - (most - 1.5)) / 1.5, 0.0, 1.0) * entropyBar;
+    d.rect(entropyX, y + 2.5, std::max(1.0, ew), row - 6, fill);
+    d.text(entropyX + ew + 5, base, fixed(bits, 2), p.textMuted);
     if (on) d.rect(left - 1.5, y - 1.5, cell * E + 2, row + 2, {0, 0, 0, 0}, 0, p.accent, 2);
   }
-  list.width = std::max(width, after + 300);
+  list.width = std::max(width, after + room - 12);
   list.height = 20 + double(layers) * row + 6;
   list.description = std::to_string(c.tokens) + " tokens, " + std::to_string(c.picks) + " picks each";
   return list;

@@ -57,16 +57,19 @@ HeadGridPanel::HeadGridPanel(Document* document, QWidget* parent) : Panel(docume
   row->setSpacing(0);
   auto* left = new QVBoxLayout;
   left->setSpacing(0);
+  of_ = new QLabel(page_);
+  of_->setFixedHeight(28);
+  of_->setContentsMargins(12, 4, 10, 0);
+  of_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);
+  left->addWidget(of_);
   auto* bar = new QWidget(page_);
   bar->setFixedHeight(34);
   auto* bars = new QHBoxLayout(bar);
   bars->setContentsMargins(12, 0, 10, 0);
   bars->setSpacing(8);
-  of_ = new QLabel(bar);
-  of_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
   mode_ = new Segments("headGridMode", tr("Columns"), {tr("Query heads"), tr("KV sum")}, bar);
-  bars->addWidget(of_, 1);
   bars->addWidget(mode_);
+  bars->addStretch(1);
   bars->addWidget(new GridScale(bar));
   left->addWidget(bar);
   canvas_ = new FigureCanvas("headGrid", tr("Layers by heads, reads"), page_);
@@ -172,10 +175,11 @@ void HeadGridPanel::retitle() {
   of_->setText(tr("Of %1 at %2%3").arg(name, turn, s.words.empty() ? QString() : tr(", for the selected words")));
   of_->setToolTip(of_->text());
   setSubtitle(tr("reads by head, strength %1, answer rows, %2 × %3 heads").arg(strength(document()->strength())).arg(grid_.layers).arg(grid_.heads));
-  legendLeft_->setText(tr("<span style='color:%1'>◤</span> habit above %2: the bound of that head is higher. No retrieval-head map loaded.")
+  legendLeft_->setText(tr("<span style='color:%1'>◤</span> habit above %2 raises the bound")
                            .arg(panelColors().threshold.name(), strength(document()->strength() / 3)));
-  legendLeft_->setToolTip(tr("The corner is drawn where an event of this turn says the habit; other heads' habits need --detail head."));
-  legendRight_->setText(tr("%1 heads, %2 reads, as in the inspector").arg(count(grid_.readers), count(grid_.total)));
+  legendLeft_->setToolTip(tr("The corner is drawn where an event of this turn says the habit; other heads' habits need --detail head. No retrieval-head map is loaded."));
+  legendRight_->setToolTip(tr("The same sum as in the inspector, the map and the table."));
+  legendRight_->setText(tr("%1 heads, %2 reads").arg(count(grid_.readers), count(grid_.total)));
 }
 
 QString HeadGridPanel::why(int layer, int column) const {

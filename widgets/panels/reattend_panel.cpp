@@ -330,9 +330,10 @@ void ReattendPanel::newSession() {
     // Where this model was found last; else the path that the session names, if it is there.
     QString path = QSettings().value(modelKey(*session)).toString();
     const QString recorded = QString::fromStdString(session->header.model_path);
+    if (!QFileInfo::exists(path)) path.clear();
     if (path.isEmpty() && !recorded.isEmpty()) {
       const QFileInfo beside(QFileInfo(QString::fromStdString(session->path)).dir(), QFileInfo(recorded).fileName());
-      path = QFileInfo::exists(recorded) ? recorded : beside.exists() ? beside.filePath() : QString();
+      path = QFileInfo::exists(recorded) ? QFileInfo(recorded).absoluteFilePath() : beside.exists() ? beside.absoluteFilePath() : QString();
     }
     model_->setText(path);
     checkModel();
@@ -366,9 +367,12 @@ void ReattendPanel::checkModel() {
     if (document()->session() != session || model_->text().trimmed() != path) return;
     if (status) {
       modelState_->setText(tr("Same model as recorded."));
-      QSettings().setValue(modelKey(*session), path);
+      QSettings().setValue(modelKey(*session), QFileInfo(path).absoluteFilePath());
     } else {
-      modelState_->setText(sentence(status.error()));
+      QString text = sentence(status.error());
+      if (status.error().code == ErrorCode::not_found || status.error().code == ErrorCode::io)
+        text = tr("%1: %2 Choose the file this session was recorded with, %3.").arg(QFileInfo(path).fileName(), text, QFileInfo(QString::fromStdString(session->header.model_path)).fileName());
+      modelState_->setText(text);
     }
     updateState();
   });

@@ -87,9 +87,10 @@ QString measureText(Measure measure, double v) {
   }
 }
 
-QVector<double> MeasureTicker::createTickVector(double step, const QCPRange& range) {
-  if (measure == Measure::reads && step < 1 && range.size() > 2) step = 1;
-  return QCPAxisTicker::createTickVector(step, range);
+double MeasureTicker::getTickStep(const QCPRange& range) {
+  const double step = QCPAxisTicker::getTickStep(range);
+  // Counts have no halves; a rate per row does.
+  return measure == Measure::reads && range.size() > 3 ? std::ceil(step - 1e-9) : step;
 }
 
 QBrush hatchBrush() {

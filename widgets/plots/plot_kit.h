@@ -45,7 +45,7 @@ class MeasureTicker : public QCPAxisTicker {
 
  protected:
   QString getTickLabel(double tick, const QLocale&, QChar, int) override { return measureText(measure, tick); }
-  QVector<double> createTickVector(double step, const QCPRange& range) override;
+  double getTickStep(const QCPRange& range) override;
   int getSubTickCount(double) override { return 0; }
 };
 
