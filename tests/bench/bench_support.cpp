@@ -42,7 +42,8 @@ RecordPlan make_plan(const Layout& layout, const Recipe& recipe, uint32_t begin,
   RecordPlan plan;
   plan.levels = 2;
   for (uint32_t s = 0; s <= layout.leaves; ++s) {
-    const uint32_t from = layout.border(std::min(s, layout.leaves)), to = s < layout.leaves ? layout.border(s + 1) : end;
+    const uint32_t from = layout.border(std::min(s, layout.leaves)),
+                   to = s < layout.leaves ? layout.border(s + 1) : end;
     if (from >= end || (s == layout.leaves && end <= layout.prompt)) break;
     plan.leaves.push_back({from, std::min(to, end) - from, to, s > 0});
   }
@@ -121,19 +122,23 @@ Arguments parse(int argc, char** argv, const char* what, std::vector<uint32_t> p
     }
   }
   for (uint32_t p : a.prompts) good = good && p >= a.leaves;
-  if (good && !a.model.empty() && a.leaves > 0 && a.repeat > 0 && a.pass_rows > 0 && a.pass_rows <= kMaxPlannedRows)
+  if (good && !a.model.empty() && a.leaves > 0 && a.repeat > 0 && a.pass_rows > 0 &&
+      a.pass_rows <= kMaxPlannedRows)
     return a;
-  std::fprintf(stderr,
-               "%s\nusage: %s MODEL.gguf [-p PROMPT,...] [--leaves N] [-n DECODE] [-r REPEAT] [--threads N] [--pass ROWS] "
-               "[--path fast|reference]\n(prompts have at least as many tokens as leaves; a pass has 1 to %u rows)\n",
-               what, argv[0], kMaxPlannedRows);
+  std::fprintf(
+      stderr,
+      "%s\nusage: %s MODEL.gguf [-p PROMPT,...] [--leaves N] [-n DECODE] [-r REPEAT] [--threads N] [--pass "
+      "ROWS] "
+      "[--path fast|reference]\n(prompts have at least as many tokens as leaves; a pass has 1 to %u rows)\n",
+      what, argv[0], kMaxPlannedRows);
   std::exit(2);
 }
 
 std::unique_ptr<Backend> load(const Arguments& a) {
   auto model = load_model(a.model);
   if (model) {
-    auto backend = a.path == "fast" ? make_fast_backend(*model, {a.threads}) : make_reference_backend(*model, {a.threads});
+    auto backend = a.path == "fast" ? make_fast_backend(*model, {a.threads})
+                                    : make_reference_backend(*model, {a.threads});
     if (backend) return std::move(*backend);
     std::fprintf(stderr, "%s\n", backend.error().line().c_str());
   } else {
@@ -168,8 +173,9 @@ Timing run_session(Backend& backend, const Arguments& a, uint32_t prompt, bool r
     }
     const auto start = std::chrono::steady_clock::now();
     const double cpu_start = processor_seconds();
-    auto result = backend.forward(*cache, {std::span(ids).subspan(begin, end - begin),
-                                           std::span<const TokenPos>(positions).subspan(begin, end - begin)},
+    auto result = backend.forward(*cache,
+                                  {std::span(ids).subspan(begin, end - begin),
+                                   std::span<const TokenPos>(positions).subspan(begin, end - begin)},
                                   options);
     wall += seconds_since(start);
     cpu += processor_seconds() - cpu_start;
@@ -180,7 +186,8 @@ Timing run_session(Backend& backend, const Arguments& a, uint32_t prompt, bool r
   };
   for (uint32_t at = 0; at < prompt; at += a.pass_rows)
     pass(at, std::min(prompt, at + a.pass_rows), LogitRows::none, timing.prefill, timing.prefill_cpu);
-  for (uint32_t at = prompt; at < total; ++at) pass(at, at + 1, LogitRows::last, timing.decode, timing.decode_cpu);
+  for (uint32_t at = prompt; at < total; ++at)
+    pass(at, at + 1, LogitRows::last, timing.decode, timing.decode_cpu);
   timing.mass = counter.mass;
   timing.events = counter.events;
   return timing;

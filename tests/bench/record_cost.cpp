@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What recording costs in time: pairs of runs with recording off and on, one after the other so that both meet the same
-// machine, their order alternating; medians of the times and of each pair's ratio.
+// What recording costs in time: pairs of runs with recording off and on, one after the other so that both
+// meet the same machine, their order alternating; medians of the times and of each pair's ratio.
 #include <cstdio>
 
 #include "tests/bench/bench_support.h"
@@ -9,11 +9,13 @@ using namespace spanscope;
 using namespace spanscope::bench;
 
 int main(int argc, char** argv) {
-  const Arguments a = parse(argc, argv, "Time of prefill and decode with recording off and on.", {1024, 4096});
+  const Arguments a =
+      parse(argc, argv, "Time of prefill and decode with recording off and on.", {1024, 4096});
   const auto backend = load(a);
-  std::printf("%s, %u threads, %u leaves, passes of %u rows, %u pairs\n", backend->name().c_str(), backend->threads(), a.leaves,
-              a.pass_rows, a.repeat);
-  std::printf("%8s %8s %12s %12s %8s %12s %10s\n", "tokens", "stage", "off tok/s", "on tok/s", "on/off", "on/off (cpu)", "events");
+  std::printf("%s, %u threads, %u leaves, passes of %u rows, %u pairs\n", backend->name().c_str(),
+              backend->threads(), a.leaves, a.pass_rows, a.repeat);
+  std::printf("%8s %8s %12s %12s %8s %12s %10s\n", "tokens", "stage", "off tok/s", "on tok/s", "on/off",
+              "on/off (cpu)", "events");
   for (uint32_t prompt : a.prompts) {
     Arguments warm = a;
     warm.decode = 2;
@@ -39,8 +41,9 @@ int main(int argc, char** argv) {
     std::printf("%8u %8s %12.1f %12.1f %8.4f %12.4f\n", prompt, "prefill", prompt / median(prefill[0]),
                 prompt / median(prefill[1]), median(prefill_ratio), median(prefill_cpu));
     if (a.decode)
-      std::printf("%8u %8s %12.1f %12.1f %8.4f %12.4f %10llu\n", prompt, "decode", a.decode / median(decode[0]),
-                  a.decode / median(decode[1]), median(decode_ratio), median(decode_cpu), static_cast<unsigned long long>(events));
+      std::printf("%8u %8s %12.1f %12.1f %8.4f %12.4f %10llu\n", prompt, "decode",
+                  a.decode / median(decode[0]), a.decode / median(decode[1]), median(decode_ratio),
+                  median(decode_cpu), static_cast<unsigned long long>(events));
   }
   return 0;
 }

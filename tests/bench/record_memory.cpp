@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What recording costs in memory: extra(n) = peak resident memory of a process that prefills n tokens with recording on,
-// minus that of one with recording off; the median of three such differences. It must not grow with n^2:
-// extra(largest) <= 1.5 x extra(smallest) + 4 MiB, else the exit status is 1.
+// What recording costs in memory: extra(n) = peak resident memory of a process that prefills n tokens with
+// recording on, minus that of one with recording off; the median of three such differences. It must not grow
+// with n^2: extra(largest) <= 1.5 x extra(smallest) + 4 MiB, else the exit status is 1.
 #include <spawn.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -20,10 +20,21 @@ namespace {
 
 // Peak resident memory in KiB of one run in a process of its own; negative: it failed.
 long peak_of_run(const Arguments& a, uint32_t tokens, bool record) {
-  std::vector<std::string> words = {"/proc/self/exe", a.model,     "--child",
-                                    "-p",             std::to_string(tokens),    "--leaves", std::to_string(a.leaves),
-                                    "-n",             std::to_string(a.decode),  "--threads", std::to_string(a.threads),
-                                    "--pass",         std::to_string(a.pass_rows), "--path",  a.path};
+  std::vector<std::string> words = {"/proc/self/exe",
+                                    a.model,
+                                    "--child",
+                                    "-p",
+                                    std::to_string(tokens),
+                                    "--leaves",
+                                    std::to_string(a.leaves),
+                                    "-n",
+                                    std::to_string(a.decode),
+                                    "--threads",
+                                    std::to_string(a.threads),
+                                    "--pass",
+                                    std::to_string(a.pass_rows),
+                                    "--path",
+                                    a.path};
   if (record) words.push_back("--record");
   std::vector<char*> arguments;
   for (std::string& w : words) arguments.push_back(w.data());
@@ -45,8 +56,8 @@ int main(int argc, char** argv) {
     run_session(*backend, a, a.prompts[0], a.record);
     return 0;
   }
-  std::printf("%u leaves, passes of %u rows, %u decoded\n%8s %12s %12s %12s  (MiB)\n", a.leaves, a.pass_rows, a.decode, "tokens",
-              "off", "on", "extra");
+  std::printf("%u leaves, passes of %u rows, %u decoded\n%8s %12s %12s %12s  (MiB)\n", a.leaves, a.pass_rows,
+              a.decode, "tokens", "off", "on", "extra");
   std::vector<double> extra;
   for (uint32_t tokens : a.prompts) {
     std::vector<double> off, on, difference;
@@ -65,7 +76,7 @@ int main(int argc, char** argv) {
   }
   const double bound = 1.5 * extra.front() + 4;
   const bool holds = extra.back() <= bound;
-  std::printf("extra(%u) = %.2f MiB, bound 1.5 x extra(%u) + 4 = %.2f MiB: %s\n", a.prompts.back(), extra.back(),
-              a.prompts.front(), bound, holds ? "holds" : "VIOLATED");
+  std::printf("extra(%u) = %.2f MiB, bound 1.5 x extra(%u) + 4 = %.2f MiB: %s\n", a.prompts.back(),
+              extra.back(), a.prompts.front(), bound, holds ? "holds" : "VIOLATED");
   return holds ? 0 : 1;
 }

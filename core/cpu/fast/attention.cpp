@@ -12,7 +12,8 @@ constexpr uint32_t kNarrowRows = 8;  // passes of at most this many rows run nar
 uint32_t tiles_of(uint32_t rows) { return (rows + kTileRows - 1) / kTileRows; }
 }  // namespace
 
-Attention::Attention(Team& team, const Recipe& recipe) : team_(team), recipe_(recipe), scratch_(team.threads()) {}
+Attention::Attention(Team& team, const Recipe& recipe)
+    : team_(team), recipe_(recipe), scratch_(team.threads()) {}
 
 void Attention::begin_pass(const PageCache& cache, std::span<const TokenPos> positions, uint32_t rows,
                            MassFold* fold) {
@@ -61,11 +62,13 @@ void Attention::begin_layer(uint32_t layer) {
       end_[i] = end_[rows_ - 1];
       continue;
     }
-    // Key j is visible to row i when j <= i and pos(i) - pos(j) < window; positions ascend, so that is one run.
+    // Key j is visible to row i when j <= i and pos(i) - pos(j) < window; positions ascend, so that is one
+    // run.
     const Slot slot = base + i;
     const TokenPos at = positions_[slot];
     auto from = positions_.begin();
-    if (window_ && at >= window_) from = std::upper_bound(positions_.begin(), positions_.begin() + slot, at - window_);
+    if (window_ && at >= window_)
+      from = std::upper_bound(positions_.begin(), positions_.begin() + slot, at - window_);
     first_[i] = int32_t(from - positions_.begin());
     end_[i] = int32_t(slot + 1);
   }
@@ -84,8 +87,8 @@ bool Attention::run_wide(const float* q, float* out, const std::stop_token& stop
   const uint32_t tiles = tiles_of(rows_);
   const size_t stride = size_t(heads) * dim;
   std::atomic<bool> stopped{false};
-  // Late tiles see the most keys: they go first, so that no thread is left with a long one. Heads that share keys follow
-  // each other.
+  // Late tiles see the most keys: they go first, so that no thread is left with a long one. Heads that share
+  // keys follow each other.
   team_.for_each(size_t(tiles) * heads, [&](size_t item, unsigned thread) {
     if (stop.stop_requested()) {
       stopped.store(true, std::memory_order_relaxed);
@@ -131,7 +134,8 @@ bool Attention::run_narrow(const float* q, float* out, const std::stop_token& st
       return;
     }
     const uint32_t row = uint32_t(item / per_row), part = uint32_t(item % parts_);
-    const uint32_t call = uint32_t(item / parts_ % calls), kv_head = uint32_t(item / parts_ / calls % recipe_.kv_heads);
+    const uint32_t call = uint32_t(item / parts_ % calls),
+                   kv_head = uint32_t(item / parts_ / calls % recipe_.kv_heads);
     const uint32_t head = kv_head * group + call * kGroupHeads;
     NarrowPart p;
     p.first = std::max(uint32_t(first_[row]), part * kPartKeys);
@@ -170,12 +174,14 @@ bool Attention::run_narrow(const float* q, float* out, const std::stop_token& st
 // Brings the partitions of one row and head under one maximum.
 void Attention::join(unsigned thread, uint32_t row, uint32_t head, float* out) {
   const uint32_t heads = recipe_.query_heads, dim = recipe_.head_dim;
-  const uint32_t from = uint32_t(first_[row]) / kPartKeys, to = (uint32_t(end_[row]) + kPartKeys - 1) / kPartKeys;
+  const uint32_t from = uint32_t(first_[row]) / kPartKeys,
+                 to = (uint32_t(end_[row]) + kPartKeys - 1) / kPartKeys;
   const auto at = [&](uint32_t part) { return (size_t(row) * parts_ + part) * heads + head; };
   float top = part_max_[at(from)];
   for (uint32_t part = from + 1; part < to; ++part) top = std::max(top, part_max_[at(part)]);
   float total = 0;
-  for (uint32_t part = from; part < to; ++part) total += part_sum_[at(part)] * std::exp(part_max_[at(part)] - top);
+  for (uint32_t part = from; part < to; ++part)
+    total += part_sum_[at(part)] * std::exp(part_max_[at(part)] - top);
   std::fill_n(out, dim, 0.0f);
   for (uint32_t part = from; part < to; ++part) {
     const float factor = std::exp(part_max_[at(part)] - top) / total;

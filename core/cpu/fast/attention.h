@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Attention of one layer over the paged cache: cuts a pass into kernel calls, joins key partitions, and hands the span
-// masses of finished rows to the fold. The cut depends on the number of rows and on positions, never on the plan.
-// Engine thread only.
+// Attention of one layer over the paged cache: cuts a pass into kernel calls, joins key partitions, and hands
+// the span masses of finished rows to the fold. The cut depends on the number of rows and on positions, never
+// on the plan. Engine thread only.
 #pragma once
 #include <stop_token>
 #include <vector>
@@ -17,14 +17,16 @@ class Attention {
  public:
   Attention(Team& team, const Recipe& recipe);
 
-  // positions: of every slot, this pass's rows included; its rows are the last ones. fold: null without a plan.
+  // positions: of every slot, this pass's rows included; its rows are the last ones. fold: null without a
+  // plan.
   void begin_pass(const PageCache& cache, std::span<const TokenPos> positions, uint32_t rows, MassFold* fold);
   // The first and one past the last slot that each row sees in this layer.  // [rows padded to kTileRows]
   void begin_layer(uint32_t layer);
   const int32_t* first() const { return first_.data(); }
   const int32_t* end() const { return end_.data(); }
 
-  // q, out [rows][query heads][dim]; q is rotated, keys and values of the rows are in the cache. False: stopped.
+  // q, out [rows][query heads][dim]; q is rotated, keys and values of the rows are in the cache. False:
+  // stopped.
   bool run(const float* q, float* out, const std::stop_token& stop);
 
  private:

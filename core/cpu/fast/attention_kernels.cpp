@@ -17,9 +17,9 @@ namespace spanscope {
 namespace fast {
 namespace HWY_NAMESPACE {
 
-using U32 = hn::RebindToUnsigned<F>;
 constexpr uint32_t kPage = 16;
-// Below every finite score, and finite: exp(-inf - kLowest) is 0 where exp(-inf - -inf) would not be a number.
+// Below every finite score, and finite: exp(-inf - kLowest) is 0 where exp(-inf - -inf) would not be a
+// number.
 constexpr float kLowest = -1e30f;
 // Rows of the result that a product block keeps in registers, two vectors each.
 constexpr uint32_t kBlock = HWY_MAX_BYTES >= 64 ? 8 : 4;
@@ -44,10 +44,11 @@ HWY_INLINE void ScoreBlock(F d, const float* HWY_RESTRICT key, const float* HWY_
   }
 }
 
-// out[c][lanes] = out[c][lanes] * factor + sum over keys of value[key][c] * p[key][lanes], for kCount dimensions.
+// out[c][lanes] = out[c][lanes] * factor + sum over keys of value[key][c] * p[key][lanes], for kCount
+// dimensions.
 template <uint32_t kCount>
-HWY_INLINE void ValueBlock(F d, const KeyPages& keys, uint32_t first_key, uint32_t count, uint32_t dim, uint32_t c,
-                           const float* HWY_RESTRICT p, V f0, V f1, float* HWY_RESTRICT out) {
+HWY_INLINE void ValueBlock(F d, const KeyPages& keys, uint32_t first_key, uint32_t count, uint32_t dim,
+                           uint32_t c, const float* HWY_RESTRICT p, V f0, V f1, float* HWY_RESTRICT out) {
   const size_t N = hn::Lanes(d);
   V a[kCount], b[kCount];
   for (uint32_t i = 0; i < kCount; ++i) {
@@ -55,7 +56,8 @@ HWY_INLINE void ValueBlock(F d, const KeyPages& keys, uint32_t first_key, uint32
     b[i] = hn::Mul(hn::Load(d, out + (c + i) * kTileRows + N), f1);
   }
   for (uint32_t k = 0; k < count; ++k) {
-    const float* value = keys.pages[(first_key + k) / kPage] + keys.value_offset + ((first_key + k) % kPage) * dim + c;
+    const float* value =
+        keys.pages[(first_key + k) / kPage] + keys.value_offset + ((first_key + k) % kPage) * dim + c;
     const V p0 = hn::Load(d, p + k * kTileRows), p1 = hn::Load(d, p + k * kTileRows + N);
     for (uint32_t i = 0; i < kCount; ++i) {
       const V x = hn::Set(d, value[i]);
@@ -83,8 +85,10 @@ void Transpose(const float* HWY_RESTRICT from, size_t stride, uint32_t rows, uin
       const auto r0 = hn::Mul(hn::LoadU(d, p), factor), r1 = hn::Mul(hn::LoadU(d, p + stride), factor),
                  r2 = hn::Mul(hn::LoadU(d, p + 2 * stride), factor),
                  r3 = hn::Mul(hn::LoadU(d, p + 3 * stride), factor);
-      const auto a = hn::BitCast(d2, hn::InterleaveLower(d, r0, r1)), b = hn::BitCast(d2, hn::InterleaveLower(d, r2, r3)),
-                 e = hn::BitCast(d2, hn::InterleaveUpper(d, r0, r1)), f = hn::BitCast(d2, hn::InterleaveUpper(d, r2, r3));
+      const auto a = hn::BitCast(d2, hn::InterleaveLower(d, r0, r1)),
+                 b = hn::BitCast(d2, hn::InterleaveLower(d, r2, r3)),
+                 e = hn::BitCast(d2, hn::InterleaveUpper(d, r0, r1)),
+                 f = hn::BitCast(d2, hn::InterleaveUpper(d, r2, r3));
       float* t = to + c * kTileRows + row;
       hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d2, a, b)), d, t);
       hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d2, a, b)), d, t + kTileRows);
@@ -93,11 +97,13 @@ void Transpose(const float* HWY_RESTRICT from, size_t stride, uint32_t rows, uin
     }
 #endif
   for (; row < kTileRows; ++row)
-    for (uint32_t c = 0; c < dim; ++c) to[c * kTileRows + row] = row < rows ? scale * from[row * stride + c] : 0.0f;
+    for (uint32_t c = 0; c < dim; ++c)
+      to[c * kTileRows + row] = row < rows ? scale * from[row * stride + c] : 0.0f;
 }
 
 // to[lane][c] = from[c][lane]
-void TransposeBack(const float* HWY_RESTRICT from, uint32_t rows, uint32_t dim, float* HWY_RESTRICT to, size_t stride) {
+void TransposeBack(const float* HWY_RESTRICT from, uint32_t rows, uint32_t dim, float* HWY_RESTRICT to,
+                   size_t stride) {
   uint32_t row = 0;
 #if HWY_TARGET != HWY_SCALAR
   const hn::CappedTag<float, 4> d;
@@ -107,8 +113,10 @@ void TransposeBack(const float* HWY_RESTRICT from, uint32_t rows, uint32_t dim, 
       const float* p = from + c * kTileRows + row;
       const auto r0 = hn::LoadU(d, p), r1 = hn::LoadU(d, p + kTileRows), r2 = hn::LoadU(d, p + 2 * kTileRows),
                  r3 = hn::LoadU(d, p + 3 * kTileRows);
-      const auto a = hn::BitCast(d2, hn::InterleaveLower(d, r0, r1)), b = hn::BitCast(d2, hn::InterleaveLower(d, r2, r3)),
-                 e = hn::BitCast(d2, hn::InterleaveUpper(d, r0, r1)), f = hn::BitCast(d2, hn::InterleaveUpper(d, r2, r3));
+      const auto a = hn::BitCast(d2, hn::InterleaveLower(d, r0, r1)),
+                 b = hn::BitCast(d2, hn::InterleaveLower(d, r2, r3)),
+                 e = hn::BitCast(d2, hn::InterleaveUpper(d, r0, r1)),
+                 f = hn::BitCast(d2, hn::InterleaveUpper(d, r2, r3));
       float* t = to + row * stride + c;
       hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d2, a, b)), d, t);
       hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d2, a, b)), d, t + stride);
@@ -140,8 +148,10 @@ HWY_INLINE void TileMaximum(F d, const WideTile& t, uint32_t first_key, uint32_t
     }
     if (kMasked) {
       const auto slot = hn::Set(di, int32_t(first_key + k));
-      const auto see0 = hn::AndNot(hn::VecFromMask(di, hn::Lt(slot, f0)), hn::VecFromMask(di, hn::Lt(slot, e0)));
-      const auto see1 = hn::AndNot(hn::VecFromMask(di, hn::Lt(slot, f1)), hn::VecFromMask(di, hn::Lt(slot, e1)));
+      const auto see0 =
+          hn::AndNot(hn::VecFromMask(di, hn::Lt(slot, f0)), hn::VecFromMask(di, hn::Lt(slot, e0)));
+      const auto see1 =
+          hn::AndNot(hn::VecFromMask(di, hn::Lt(slot, f1)), hn::VecFromMask(di, hn::Lt(slot, e1)));
       a = hn::IfThenElse(hn::MaskFromVec(hn::BitCast(d, see0)), a, hidden);
       b = hn::IfThenElse(hn::MaskFromVec(hn::BitCast(d, see1)), b, hidden);
     }
@@ -158,27 +168,29 @@ template <bool kPlanned>
 void Wide(WideTile& t) {
   const F d;
   const size_t N = hn::Lanes(d);
-  float* q = t.scratch;                      // [dim][32]
-  float* o = q + t.dim * kTileRows;          // [dim][32]
-  float* s = o + t.dim * kTileRows;          // [64][32]
-  float* max = s + kTileKeys * kTileRows;    // [32]
-  float* sum = max + kTileRows;              // [32]
+  float* q = t.scratch;                    // [dim][32]
+  float* o = q + t.dim * kTileRows;        // [dim][32]
+  float* s = o + t.dim * kTileRows;        // [64][32]
+  float* max = s + kTileKeys * kTileRows;  // [32]
+  float* sum = max + kTileRows;            // [32]
   Transpose(t.q, t.q_stride, t.rows, t.dim, t.rule.scale, q);
   std::fill(o, o + t.dim * kTileRows, 0.0f);
   std::fill(max, max + kTileRows, kLowest);
   std::fill(sum, sum + kTileRows, 0.0f);
 
   // Rows ascend, so the first row sees the earliest key and the last row the latest.
-  const uint32_t begin = uint32_t(t.first[0]) / kTileKeys, end = (uint32_t(t.end[kTileRows - 1]) + kTileKeys - 1) / kTileKeys;
+  const uint32_t begin = uint32_t(t.first[0]) / kTileKeys,
+                 end = (uint32_t(t.end[kTileRows - 1]) + kTileKeys - 1) / kTileKeys;
   const uint32_t last_slot = uint32_t(t.end[kTileRows - 1]);
-  const uint32_t all_from = uint32_t(t.first[kTileRows - 1]), all_to = uint32_t(t.end[0]);  // seen by every row
+  const uint32_t all_from = uint32_t(t.first[kTileRows - 1]),
+                 all_to = uint32_t(t.end[0]);  // seen by every row
   for (uint32_t tile = begin; tile < end; ++tile) {
     const uint32_t key0 = tile * kTileKeys, count = std::min(kTileKeys, last_slot - key0);
     for (size_t lane = 0; lane < kTileRows; lane += 2 * N) {
       float* sl = s + lane;
       for (uint32_t k = 0; k < count; k += kBlock)
-        ScoreBlock(d, t.keys.pages[(key0 + k) / kPage] + t.keys.key_offset + (key0 + k) % kPage, q + lane, t.dim,
-                   sl + k * kTileRows);
+        ScoreBlock(d, t.keys.pages[(key0 + k) / kPage] + t.keys.key_offset + (key0 + k) % kPage, q + lane,
+                   t.dim, sl + k * kTileRows);
       const V old0 = hn::Load(d, max + lane), old1 = hn::Load(d, max + lane + N);
       V m0 = old0, m1 = old1;
       if (key0 >= all_from && key0 + count <= all_to)
@@ -225,7 +237,8 @@ void Wide(WideTile& t) {
       hn::Store(hn::MulAdd(hn::Load(d, sum + lane), f0, sum0), d, sum + lane);
       hn::Store(hn::MulAdd(hn::Load(d, sum + lane + N), f1, sum1), d, sum + lane + N);
       uint32_t c = 0;
-      for (; c + kBlock <= t.dim; c += kBlock) ValueBlock<kBlock>(d, t.keys, key0, count, t.dim, c, sl, f0, f1, o + lane);
+      for (; c + kBlock <= t.dim; c += kBlock)
+        ValueBlock<kBlock>(d, t.keys, key0, count, t.dim, c, sl, f0, f1, o + lane);
       for (; c < t.dim; ++c) ValueBlock<1>(d, t.keys, key0, count, t.dim, c, sl, f0, f1, o + lane);
     }
   }
@@ -268,8 +281,8 @@ void WideAny(WideTile& t) { t.segments ? Wide<true>(t) : Wide<false>(t); }
 
 // Scores of kHeads heads for two pages of 16 keys, written to scores[head][512].
 template <uint32_t kHeads>
-HWY_INLINE void NarrowScores(F d, const NarrowPart& part, const float* const* keys, size_t offset, uint32_t vectors,
-                             float* HWY_RESTRICT scores) {
+HWY_INLINE void NarrowScores(F d, const NarrowPart& part, const float* const* keys, size_t offset,
+                             uint32_t vectors, float* HWY_RESTRICT scores) {
   // One or two vectors of keys at a time, so that kHeads sums each stay in registers.
   const size_t N = hn::Lanes(d);
   const V scale = hn::Set(d, part.rule.scale);
@@ -301,8 +314,8 @@ void Narrow(const NarrowPart& part) {
   float* p = part.scratch;  // [heads][512], then room for a vector that reads over the end
   const uint32_t base = part.first / kPartKeys * kPartKeys;
   const uint32_t from = part.first - base, to = part.end - base;
-  // Whole pages in pairs; what lies outside of [from, to) is masked out below. A pair may reach one page beyond the
-  // last: it is then read from the last page again.
+  // Whole pages in pairs; what lies outside of [from, to) is masked out below. A pair may reach one page
+  // beyond the last: it is then read from the last page again.
   const uint32_t page_from = from / kPage & ~1u, page_to = (to + kPage - 1) / kPage;
   for (uint32_t page = page_from; page < page_to; page += 2) {
     const float* pair[2] = {part.keys.pages[base / kPage + page],
@@ -310,7 +323,8 @@ void Narrow(const NarrowPart& part) {
     NarrowScores<kHeads>(d, part, pair, part.keys.key_offset, uint32_t(2 * kPage / N), p + page * kPage);
   }
   const V cap = hn::Set(d, part.rule.cap);
-  const uint32_t vector_to = (to + uint32_t(N) - 1) / uint32_t(N) * uint32_t(N), vector_from = from / uint32_t(N) * uint32_t(N);
+  const uint32_t vector_to = (to + uint32_t(N) - 1) / uint32_t(N) * uint32_t(N),
+                 vector_from = from / uint32_t(N) * uint32_t(N);
   for (uint32_t h = 0; h < kHeads; ++h) {
     float* s = p + h * kPartKeys;
     for (uint32_t k = vector_from; k < from; ++k) s[k] = -std::numeric_limits<float>::infinity();
@@ -338,12 +352,14 @@ void Narrow(const NarrowPart& part) {
     if (part.segments) {
       float* sums = part.segment_sums + h * part.segment_stride;
       for (uint32_t g = 0; g < part.segment_count; ++g) {
-        const uint32_t a = std::max(part.segments[g].begin, part.first), b = std::min(part.segments[g].end, part.end);
+        const uint32_t a = std::max(part.segments[g].begin, part.first),
+                       b = std::min(part.segments[g].end, part.end);
         uint32_t k = a - base;
         const uint32_t stop = b > a ? b - base : k;
         V piece = hn::Zero(d);
         for (; k + N <= stop; k += uint32_t(N)) piece = hn::Add(piece, hn::LoadU(d, s + k));
-        if (k < stop) piece = hn::Add(piece, hn::IfThenElseZero(hn::FirstN(d, stop - k), hn::LoadU(d, s + k)));
+        if (k < stop)
+          piece = hn::Add(piece, hn::IfThenElseZero(hn::FirstN(d, stop - k), hn::LoadU(d, s + k)));
         sums[g] = Sum(d, piece);
       }
     }
@@ -356,10 +372,12 @@ void Narrow(const NarrowPart& part) {
     for (uint32_t h = 0; h < kHeads; ++h)
       for (uint32_t v = 0; v < kVectors; ++v) o[h][v] = hn::Zero(d);
     for (uint32_t k = from; k < to; ++k) {
-      const float* value = part.keys.pages[(base + k) / kPage] + part.keys.value_offset + ((base + k) % kPage) * part.dim + c;
+      const float* value =
+          part.keys.pages[(base + k) / kPage] + part.keys.value_offset + ((base + k) % kPage) * part.dim + c;
       for (uint32_t v = 0; v < kVectors; ++v) {
         const V x = hn::LoadU(d, value + v * N);
-        for (uint32_t h = 0; h < kHeads; ++h) o[h][v] = hn::MulAdd(hn::Set(d, p[h * kPartKeys + k]), x, o[h][v]);
+        for (uint32_t h = 0; h < kHeads; ++h)
+          o[h][v] = hn::MulAdd(hn::Set(d, p[h * kPartKeys + k]), x, o[h][v]);
       }
     }
     for (uint32_t h = 0; h < kHeads; ++h)
@@ -368,7 +386,8 @@ void Narrow(const NarrowPart& part) {
   for (; c < part.dim; ++c) {
     float o[kHeads] = {};
     for (uint32_t k = from; k < to; ++k) {
-      const float x = part.keys.pages[(base + k) / kPage][part.keys.value_offset + ((base + k) % kPage) * part.dim + c];
+      const float x =
+          part.keys.pages[(base + k) / kPage][part.keys.value_offset + ((base + k) % kPage) * part.dim + c];
       for (uint32_t h = 0; h < kHeads; ++h) o[h] += p[h * kPartKeys + k] * x;
     }
     for (uint32_t h = 0; h < kHeads; ++h) part.out[h * part.dim + c] = o[h];
@@ -377,82 +396,15 @@ void Narrow(const NarrowPart& part) {
 
 void NarrowAny(const NarrowPart& part) {
   switch (part.heads) {
-    case 1: return Narrow<1>(part);
-    case 2: return Narrow<2>(part);
-    case 3: return Narrow<3>(part);
-    case 4: return Narrow<4>(part);
+    case 1:
+      return Narrow<1>(part);
+    case 2:
+      return Narrow<2>(part);
+    case 3:
+      return Narrow<3>(part);
+    case 4:
+      return Narrow<4>(part);
   }
-}
-
-// Sums of the lanes of four leaves at once: interleaving adds four vectors into one per 128 bits.
-void MaskedSums(const float* HWY_RESTRICT mass, uint32_t count, const uint32_t* HWY_RESTRICT keep, uint32_t lane,
-                uint32_t lanes, float* HWY_RESTRICT sums) {
-  const F d;
-  const U32 du;
-  const size_t N = hn::Lanes(d);
-  const size_t from = lane / N * N, to = lane + lanes;
-  uint32_t s = 0;
-#if HWY_TARGET != HWY_SCALAR
-  const hn::Repartition<double, F> d2;
-  for (; s + 4 <= count; s += 4) {
-    V total[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-    for (size_t l = from; l < to; l += N) {
-      const V mask = hn::BitCast(d, hn::LoadU(du, keep + l));
-      for (uint32_t i = 0; i < 4; ++i)
-        total[i] = hn::Add(total[i], hn::And(hn::Load(d, mass + size_t(s + i) * kTileRows + l), mask));
-    }
-    const V a = hn::Add(hn::InterleaveLower(d, total[0], total[1]), hn::InterleaveUpper(d, total[0], total[1])),
-            b = hn::Add(hn::InterleaveLower(d, total[2], total[3]), hn::InterleaveUpper(d, total[2], total[3]));
-    const V four = hn::Add(hn::BitCast(d, hn::InterleaveLower(d2, hn::BitCast(d2, a), hn::BitCast(d2, b))),
-                           hn::BitCast(d, hn::InterleaveUpper(d2, hn::BitCast(d2, a), hn::BitCast(d2, b))));
-#if HWY_MAX_BYTES >= 64
-    const hn::Half<F> d8;
-    const hn::Half<hn::Half<F>> d4;
-    const auto eight = hn::Add(hn::LowerHalf(d8, four), hn::UpperHalf(d8, four));
-    hn::StoreU(hn::Add(hn::LowerHalf(d4, eight), hn::UpperHalf(d4, eight)), d4, sums + s);
-#elif HWY_MAX_BYTES >= 32
-    const hn::Half<F> d4;
-    hn::StoreU(hn::Add(hn::LowerHalf(d4, four), hn::UpperHalf(d4, four)), d4, sums + s);
-#else
-    hn::StoreU(four, d, sums + s);
-#endif
-  }
-#endif
-  for (; s < count; ++s) {
-    V total = hn::Zero(d);
-    for (size_t l = from; l < to; l += N)
-      total = hn::Add(total, hn::And(hn::Load(d, mass + size_t(s) * kTileRows + l), hn::BitCast(d, hn::LoadU(du, keep + l))));
-    sums[s] = Sum(d, total);
-  }
-}
-
-void MaskedMaxima(const float* HWY_RESTRICT mass, uint32_t count, const uint32_t* HWY_RESTRICT keep,
-                  float* HWY_RESTRICT largest) {
-  const F d;
-  const hn::RebindToUnsigned<F> du;
-  const size_t N = hn::Lanes(d);
-  for (uint32_t s = 0; s < count; ++s) {
-    V best = hn::Zero(d);
-    for (size_t lane = 0; lane < kTileRows; lane += N)
-      best = hn::Max(best, hn::And(hn::Load(d, mass + size_t(s) * kTileRows + lane),
-                                   hn::BitCast(d, hn::LoadU(du, keep + lane))));
-    largest[s] = hn::GetLane(hn::MaxOfLanes(d, best));
-  }
-}
-
-// 1.5 * 2^16: adding it to a number below 2^15 leaves 36 bits behind the point.
-constexpr double kRound = 98304.0;
-
-void AddFloats(double* HWY_RESTRICT total, const float* HWY_RESTRICT x, size_t n) {
-  const hn::CappedTag<double, 8> d;
-  const hn::Rebind<float, hn::CappedTag<double, 8>> df;
-  const auto round = hn::Set(d, kRound);
-  size_t i = 0;
-  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
-    const auto rounded = hn::Sub(hn::Add(hn::PromoteTo(d, hn::LoadU(df, x + i)), round), round);
-    hn::StoreU(hn::Add(hn::LoadU(d, total + i), rounded), d, total + i);
-  }
-  for (; i < n; ++i) total[i] += (double(x[i]) + kRound) - kRound;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -464,20 +416,10 @@ HWY_AFTER_NAMESPACE();
 namespace spanscope::fast {
 HWY_EXPORT(WideAny);
 HWY_EXPORT(NarrowAny);
-HWY_EXPORT(MaskedSums);
-HWY_EXPORT(MaskedMaxima);
-HWY_EXPORT(AddFloats);
 
 size_t wide_scratch_floats(uint32_t dim) { return size_t(2 * dim + kTileKeys + 2) * kTileRows; }
 size_t narrow_scratch_floats() { return size_t(kGroupHeads) * kPartKeys + 64; }
 void wide_attention(WideTile& tile) { HWY_DYNAMIC_DISPATCH(WideAny)(tile); }
 void narrow_attention(const NarrowPart& part) { HWY_DYNAMIC_DISPATCH(NarrowAny)(part); }
-void masked_sums(const float* mass, uint32_t count, const uint32_t* keep, uint32_t lane, uint32_t lanes, float* sums) {
-  HWY_DYNAMIC_DISPATCH(MaskedSums)(mass, count, keep, lane, lanes, sums);
-}
-void masked_maxima(const float* mass, uint32_t count, const uint32_t* keep, float* largest) {
-  HWY_DYNAMIC_DISPATCH(MaskedMaxima)(mass, count, keep, largest);
-}
-void add_exact(double* total, const float* x, size_t n) { HWY_DYNAMIC_DISPATCH(AddFloats)(total, x, n); }
 }  // namespace spanscope::fast
 #endif

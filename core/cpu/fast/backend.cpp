@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The fast CPU backend: Highway for attention, vectors and few-row products, oneDNN for products of many rows, f32
-// activations. It shares no kernel with the reference path, which it is compared with.
+// The fast CPU backend: Highway for attention, vectors and few-row products, oneDNN for products of many
+// rows, f32 activations. It shares no kernel with the reference path, which it is compared with.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,8 @@ class FastBackend final : public Backend {
   Result<ForwardResult> forward(Cache& cache, const Batch& batch, const ForwardOptions& options) override {
     auto* own = dynamic_cast<PageCache*>(&cache);
     if (!own || !own->fits(recipe_.layers, recipe_.kv_heads, recipe_.head_dim))
-      return make_error(ErrorCode::invalid, "SPAN-CACHE", "this cache was made by another backend or for another model");
+      return make_error(ErrorCode::invalid, "SPAN-CACHE",
+                        "this cache was made by another backend or for another model");
     const uint32_t before = own->size();
     try {
       SPANSCOPE_TRY(check_batch(recipe_, own->positions(), batch, options));
@@ -46,12 +47,13 @@ class FastBackend final : public Backend {
       return std::move(status).error();
     } catch (const std::bad_alloc&) {
       own->truncate(before);
-      return make_error(ErrorCode::memory, "SPAN-MEMORY",
-                        fmt::format("not enough memory to run {} rows after {} slots", batch.ids.size(), before));
+      return make_error(
+          ErrorCode::memory, "SPAN-MEMORY",
+          fmt::format("not enough memory to run {} rows after {} slots", batch.ids.size(), before));
     } catch (const dnnl::error& e) {
       own->truncate(before);
-      return make_error(e.status == dnnl_out_of_memory ? ErrorCode::memory : ErrorCode::unsupported, "SPAN-ONEDNN",
-                        fmt::format("oneDNN: {}", e.what()));
+      return make_error(e.status == dnnl_out_of_memory ? ErrorCode::memory : ErrorCode::unsupported,
+                        "SPAN-ONEDNN", fmt::format("oneDNN: {}", e.what()));
     }
   }
 
@@ -75,8 +77,8 @@ class FastBackend final : public Backend {
     const uint32_t rows = uint32_t(batch.ids.size());
     for (uint32_t at = 0; at < rows; at += kPassRows) {
       const uint32_t n = std::min(kPassRows, rows - at);
-      SPANSCOPE_TRY(
-          pass_.run({cache, batch.ids.subspan(at, n), batch.positions.subspan(at, n), options, result, at, rows}));
+      SPANSCOPE_TRY(pass_.run(
+          {cache, batch.ids.subspan(at, n), batch.positions.subspan(at, n), options, result, at, rows}));
     }
     return {};
   }
@@ -90,14 +92,16 @@ class FastBackend final : public Backend {
 }  // namespace
 }  // namespace fast
 
-Result<std::unique_ptr<Backend>> make_fast_backend(std::shared_ptr<const Model> model, BackendOptions options) {
+Result<std::unique_ptr<Backend>> make_fast_backend(std::shared_ptr<const Model> model,
+                                                   BackendOptions options) {
   const Recipe& r = model->recipe;
   const auto refuse = [&](const char* what) {
-    return make_error(ErrorCode::unsupported, "SPAN-UNSUPPORTED", fmt::format("the fast path does not run {}", what),
-                      model->path);
+    return make_error(ErrorCode::unsupported, "SPAN-UNSUPPORTED",
+                      fmt::format("the fast path does not run {}", what), model->path);
   };
   if (model->layers.size() != r.layers || !model->embedding)
-    return make_error(ErrorCode::invalid, "SPAN-MODEL", "the model was opened without its weights", model->path);
+    return make_error(ErrorCode::invalid, "SPAN-MODEL", "the model was opened without its weights",
+                      model->path);
   if (r.norm != NormKind::rms) return refuse("layer norms");
   if (r.learned_sink) return refuse("learned sinks");
   try {

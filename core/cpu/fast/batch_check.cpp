@@ -6,13 +6,18 @@
 namespace spanscope::fast {
 namespace {
 
-Error bad_batch(std::string message) { return make_error(ErrorCode::invalid, "SPAN-BATCH", std::move(message)); }
-Error bad_plan(std::string message) { return make_error(ErrorCode::invalid, "SPAN-PLAN", std::move(message)); }
+Error bad_batch(std::string message) {
+  return make_error(ErrorCode::invalid, "SPAN-BATCH", std::move(message));
+}
+Error bad_plan(std::string message) {
+  return make_error(ErrorCode::invalid, "SPAN-PLAN", std::move(message));
+}
 
 Status check_plan(const RecordPlan& plan, const Recipe& recipe, uint64_t rows, uint64_t slots) {
   if (rows > kMaxPlannedRows)
-    return make_error(ErrorCode::limit, "SPAN-PLAN",
-                      fmt::format("a planned pass has at most {} rows, this one has {}", kMaxPlannedRows, rows));
+    return make_error(
+        ErrorCode::limit, "SPAN-PLAN",
+        fmt::format("a planned pass has at most {} rows, this one has {}", kMaxPlannedRows, rows));
   const uint64_t leaves = plan.leaves.size();
   uint64_t free_from = 0;
   for (uint64_t s = 0; s < leaves; ++s) {
@@ -63,7 +68,8 @@ Status check_batch(const Recipe& recipe, std::span<const TokenPos> cached, const
     if (id < 0 || uint32_t(id) >= recipe.vocab)
       return bad_batch(fmt::format("row {} has token id {}, the vocabulary has {}", i, id, recipe.vocab));
     if (int64_t(batch.positions[i]) <= before)
-      return bad_batch(fmt::format("row {} has position {}, expected one above {}", i, batch.positions[i], before));
+      return bad_batch(
+          fmt::format("row {} has position {}, expected one above {}", i, batch.positions[i], before));
     before = batch.positions[i];
   }
   if (!options.plan) return {};

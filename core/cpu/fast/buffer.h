@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A float buffer that starts on a cache line, as the kernels expect. Grows, never shrinks; growing forgets the contents.
+// A float buffer that starts on a cache line, as the kernels expect. Grows, never shrinks; growing forgets
+// the contents.
 #pragma once
 #include <cstddef>
 #include <cstring>
@@ -14,7 +15,8 @@ class Buffer {
   ~Buffer() { release(); }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
-  Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Buffer(Buffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
@@ -24,7 +26,7 @@ class Buffer {
   float* need(size_t floats) {
     if (floats > size_) {
       release();
-      data_ = static_cast<float*>(::operator new(floats * sizeof(float), std::align_val_t{64}));
+      data_ = static_cast<float*>(::operator new (floats * sizeof(float), std::align_val_t{64}));
       size_ = floats;
       std::memset(data_, 0, floats * sizeof(float));
     }
@@ -35,7 +37,7 @@ class Buffer {
 
  private:
   void release() {
-    ::operator delete(data_, std::align_val_t{64});
+    ::operator delete (data_, std::align_val_t{64});
     data_ = nullptr;
     size_ = 0;
   }

@@ -29,9 +29,8 @@ float choose_experts(const Recipe& recipe, const float* logits, int32_t* ids, fl
   // Numbers that are not numbers sort last, so that the order stays one.
   const auto key = [&](int32_t e) { return std::isnan(score[size_t(e)]) ? -INFINITY : score[size_t(e)]; };
   const size_t sorted = std::min(used + 1, n);
-  std::partial_sort(order.begin(), order.begin() + std::ptrdiff_t(sorted), order.end(), [&](int32_t a, int32_t b) {
-    return key(a) != key(b) ? key(a) > key(b) : a < b;
-  });
+  std::partial_sort(order.begin(), order.begin() + std::ptrdiff_t(sorted), order.end(),
+                    [&](int32_t a, int32_t b) { return key(a) != key(b) ? key(a) > key(b) : a < b; });
   for (size_t k = 0; k < used; ++k) {
     ids[k] = order[k];
     weights[k] = score[size_t(order[k])];

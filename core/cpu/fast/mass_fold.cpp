@@ -2,9 +2,10 @@
 #include "core/cpu/fast/mass_fold.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <tuple>
+
+#include "core/cpu/fast/fold_kernels.h"
 
 namespace spanscope::fast {
 
@@ -19,7 +20,8 @@ void MassFold::begin_pass(const RecordPlan& plan, const Recipe& recipe, uint32_t
   phases_ = 0;
   std::fill(phase_slot_, phase_slot_ + 4, -1);
   for (RowPhase phase : plan.row_phase)
-    if (phase != RowPhase::unrecorded && phase_slot_[size_t(phase)] < 0) phase_slot_[size_t(phase)] = int32_t(phases_++);
+    if (phase != RowPhase::unrecorded && phase_slot_[size_t(phase)] < 0)
+      phase_slot_[size_t(phase)] = int32_t(phases_++);
   make_segments(slots);
   make_runs();
 
@@ -52,13 +54,15 @@ void MassFold::begin_pass(const RecordPlan& plan, const Recipe& recipe, uint32_t
     row_mass_.assign(size_t(rows_) * heads_ * (leaves_ + 2), 0.0f);
   else
     row_mass_.clear();
-  // [3][query leaves][leaves] is large and a decode pass touches one line of it, so only touched lines are cleared.
+  // [3][query leaves][leaves] is large and a decode pass touches one line of it, so only touched lines are
+  // cleared.
   const size_t size = size_t(kPhases) * plan.query_leaves * leaves_;
   if (stale_query_leaves_ != plan.query_leaves || stale_leaves_ != leaves_) {
     query_leaf_.assign(size, 0.0);
   } else {
     for (const auto& [phase, query] : stale_queries_)
-      std::fill_n(query_leaf_.begin() + ptrdiff_t((size_t(phase) * plan.query_leaves + query) * leaves_), leaves_, 0.0);
+      std::fill_n(query_leaf_.begin() + ptrdiff_t((size_t(phase) * plan.query_leaves + query) * leaves_),
+                  leaves_, 0.0);
   }
   stale_query_leaves_ = plan.query_leaves;
   stale_leaves_ = leaves_;
@@ -97,13 +101,16 @@ void MassFold::make_runs() {
   std::map<std::pair<uint32_t, int32_t>, std::vector<uint32_t>> leaves_of;  // by (level, group)
   for (uint32_t k = 0; k < levels_; ++k)
     for (uint32_t s = 0; s < leaves_; ++s)
-      if (const int32_t g = plan_->group_of_leaf[size_t(k) * leaves_ + s]; g >= 0) leaves_of[{k, g}].push_back(s);
+      if (const int32_t g = plan_->group_of_leaf[size_t(k) * leaves_ + s]; g >= 0)
+        leaves_of[{k, g}].push_back(s);
   std::map<std::pair<uint32_t, int32_t>, Members> members_of;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> sums_of;  // by (phase, query leaf)
   const auto same = [&](uint32_t a, uint32_t b) {
-    if (plan_->row_phase[a] != plan_->row_phase[b] || plan_->row_query[a] != plan_->row_query[b]) return false;
+    if (plan_->row_phase[a] != plan_->row_phase[b] || plan_->row_query[a] != plan_->row_query[b])
+      return false;
     for (uint32_t k = 0; k < levels_; ++k)
-      if (plan_->group_of_row[size_t(k) * rows_ + a] != plan_->group_of_row[size_t(k) * rows_ + b]) return false;
+      if (plan_->group_of_row[size_t(k) * rows_ + a] != plan_->group_of_row[size_t(k) * rows_ + b])
+        return false;
     return true;
   };
   for (uint32_t row = 0; row < rows_;) {
@@ -157,8 +164,8 @@ void MassFold::begin_layer(uint32_t layer, const int32_t* first, const int32_t* 
 
 void MassFold::add_run(Worker& worker, const Run& run, uint32_t head, const float* sums, uint32_t leaf_first,
                        uint32_t leaf_end) {
-  double* head_mass =
-      worker.head_mass.data() + (size_t(head) * phases_ + size_t(phase_slot_[size_t(run.phase)])) * (leaves_ + 1);
+  double* head_mass = worker.head_mass.data() +
+                      (size_t(head) * phases_ + size_t(phase_slot_[size_t(run.phase)])) * (leaves_ + 1);
   const size_t count = leaf_end - leaf_first;
   add_exact(head_mass + leaf_first, sums + leaf_first, count);
   add_exact(head_mass + leaves_, sums + leaves_, 1);
@@ -174,8 +181,8 @@ void MassFold::add_run(Worker& worker, const Run& run, uint32_t head, const floa
   }
 }
 
-void MassFold::fold_tile(unsigned thread, uint32_t tile, uint32_t head, const float* mass, uint32_t leaf_first,
-                         uint32_t leaf_end) {
+void MassFold::fold_tile(unsigned thread, uint32_t tile, uint32_t head, const float* mass,
+                         uint32_t leaf_first, uint32_t leaf_end) {
   Worker& worker = workers_[thread];
   const uint32_t first_row = tile * kTileRows;
   if (!row_mass_.empty())
@@ -183,8 +190,8 @@ void MassFold::fold_tile(unsigned thread, uint32_t tile, uint32_t head, const fl
   float* sums = worker.run_sums.data();
   for (uint32_t r = tile_run_[tile]; r < tile_run_[tile + 1]; ++r) {
     const uint32_t* keep = keep_.data() + size_t(r) * kTileRows;
-    masked_sums(mass + size_t(leaf_first) * kTileRows, leaf_end - leaf_first, keep, runs_[r].lane, runs_[r].count,
-                sums + leaf_first);
+    masked_sums(mass + size_t(leaf_first) * kTileRows, leaf_end - leaf_first, keep, runs_[r].lane,
+                runs_[r].count, sums + leaf_first);
     masked_sums(mass + size_t(leaves_) * kTileRows, 1, keep, runs_[r].lane, runs_[r].count, sums + leaves_);
     add_run(worker, runs_[r], head, sums, leaf_first, leaf_end);
     if (runs_[r].phase == RowPhase::answer) {
@@ -195,9 +202,10 @@ void MassFold::fold_tile(unsigned thread, uint32_t tile, uint32_t head, const fl
   }
 }
 
-// Spikes and events are rare: the largest mass of the run's rows decides whether a leaf is looked at row by row.
-void MassFold::look_at_answers(Worker& worker, const Run& run, uint32_t head, const float* mass, uint32_t leaf_first,
-                               uint32_t leaf_end) {
+// Spikes and events are rare: the largest mass of the run's rows decides whether a leaf is looked at row by
+// row.
+void MassFold::look_at_answers(Worker& worker, const Run& run, uint32_t head, const float* mass,
+                               uint32_t leaf_first, uint32_t leaf_end) {
   const float bound = std::min(plan_->theta_rec, plan_->cap);
   const TokenPos last = positions_[run.row + run.count - 1];
   for (uint32_t s = leaf_first; s < leaf_end; ++s) {
@@ -213,18 +221,18 @@ void MassFold::look_at(Worker& worker, uint32_t row, uint32_t head, uint32_t lea
   const PlanLeaf& l = plan_->leaves[leaf];
   if (positions_[row] < l.end_position) return;
   Spike& spike = worker.spike[leaf];
-  if (mass > spike.mass ||
-      (mass == spike.mass && std::tie(head, row) < std::tie(spike.head, spike.row)))
+  if (mass > spike.mass || (mass == spike.mass && std::tie(head, row) < std::tie(spike.head, spike.row)))
     spike = {mass, head, row};
   if (!l.readable || mass <= std::min(plan_->theta_rec, plan_->cap)) return;
-  const uint32_t from = std::max(l.slot, uint32_t(first_[row])), to = std::min(l.slot + l.len, uint32_t(end_[row]));
+  const uint32_t from = std::max(l.slot, uint32_t(first_[row])),
+                 to = std::min(l.slot + l.len, uint32_t(end_[row]));
   if (from >= to) return;
   const double uniform = double(to - from) / double(end_[row] - first_[row]);
   const float habit =
       plan_->habit.empty() ? 0.0f : plan_->habit[(size_t(layer_) * heads_ + head) * leaves_ + leaf];
   const double factor = plan_->factor;
-  const double bound = std::min(double(plan_->cap),
-                                std::max({double(plan_->theta_rec), factor * uniform, factor * double(habit)}));
+  const double bound = std::min(
+      double(plan_->cap), std::max({double(plan_->theta_rec), factor * uniform, factor * double(habit)}));
   if (double(mass) > bound)
     worker.events.push_back({row, leaf, uint16_t(layer_), uint16_t(head), mass, habit});
 }
@@ -237,8 +245,8 @@ void MassFold::fold_row(unsigned thread, uint32_t row, uint32_t head, const floa
   }
   if (row_run_[row] == kNone32) return;
   const Run& run = runs_[row_run_[row]];
-  double* head_mass =
-      worker.head_mass.data() + (size_t(head) * phases_ + size_t(phase_slot_[size_t(run.phase)])) * (leaves_ + 1);
+  double* head_mass = worker.head_mass.data() +
+                      (size_t(head) * phases_ + size_t(phase_slot_[size_t(run.phase)])) * (leaves_ + 1);
   add_exact(head_mass, mass, leaves_ + 1);
   add_exact(worker.query.data() + size_t(run.sums) * leaves_, mass, leaves_);
   if (run.phase == RowPhase::recompute) return;
@@ -256,8 +264,8 @@ void MassFold::fold_row(unsigned thread, uint32_t row, uint32_t head, const floa
     if (mass[s] > bound || mass[s] >= worker.spike[s].mass) look_at(worker, row, head, s, mass[s]);
 }
 
-void MassFold::keep_rows(uint32_t first_row, uint32_t rows, uint32_t head, const float* mass, uint32_t leaf_first,
-                         uint32_t leaf_end) {
+void MassFold::keep_rows(uint32_t first_row, uint32_t rows, uint32_t head, const float* mass,
+                         uint32_t leaf_first, uint32_t leaf_end) {
   for (uint32_t i = 0; i < rows; ++i) {
     float* out = row_mass_.data() + (size_t(first_row + i) * heads_ + head) * (leaves_ + 2);
     std::fill_n(out, leaves_ + 2, 0.0f);
@@ -269,7 +277,8 @@ void MassFold::keep_rows(uint32_t first_row, uint32_t rows, uint32_t head, const
 LayerRecord MassFold::finish_layer() {
   std::fill(inside_.begin(), inside_.end(), 0.0);
   for (const auto& [phase, query] : query_sums_)
-    std::fill_n(query_leaf_.begin() + ptrdiff_t((size_t(phase) * plan_->query_leaves + query) * leaves_), leaves_, 0.0);
+    std::fill_n(query_leaf_.begin() + ptrdiff_t((size_t(phase) * plan_->query_leaves + query) * leaves_),
+                leaves_, 0.0);
   events_.clear();
   std::vector<Spike> spike = no_spike_;
   for (uint32_t p = 0; p < kPhases; ++p) {
@@ -296,7 +305,8 @@ LayerRecord MassFold::finish_layer() {
     }
     for (uint32_t s = 0; s < leaves_; ++s) {
       const Spike &a = w.spike[s], &b = spike[s];
-      if (a.mass > b.mass || (a.mass == b.mass && std::tie(a.head, a.row) < std::tie(b.head, b.row))) spike[s] = a;
+      if (a.mass > b.mass || (a.mass == b.mass && std::tie(a.head, a.row) < std::tie(b.head, b.row)))
+        spike[s] = a;
     }
     events_.insert(events_.end(), w.events.begin(), w.events.end());
   }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Folds the leaf masses of finished rows into the sums of a LayerRecord (contract: core/model/record_plan.h). Every thread
-// has sums of its own; numbers are rounded to multiples of 2^-36 before they are added, which makes the additions exact
-// and the result the same bits whatever thread folded what. Memory: heads x leaves and query leaves x leaves a thread,
-// nothing that grows with rows x keys. One MassFold serves many passes and keeps its buffers.
+// Folds the leaf masses of finished rows into the sums of a LayerRecord (contract: core/model/record_plan.h).
+// Every thread has sums of its own; numbers are rounded to multiples of 2^-36 before they are added, which
+// makes the additions exact and the result the same bits whatever thread folded what. Memory: heads x leaves
+// and query leaves x leaves a thread, nothing that grows with rows x keys. One MassFold serves many passes
+// and keeps its buffers.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -16,10 +17,10 @@ namespace spanscope::fast {
 
 class MassFold {
  public:
-  // Before a pass. positions, first, end: [rows] absolute position and visible slots (of the layer about to run; set
-  // again by begin_layer where windows differ).
-  void begin_pass(const RecordPlan& plan, const Recipe& recipe, uint32_t slots, std::span<const TokenPos> positions,
-                  unsigned threads);
+  // Before a pass. positions, first, end: [rows] absolute position and visible slots (of the layer about to
+  // run; set again by begin_layer where windows differ).
+  void begin_pass(const RecordPlan& plan, const Recipe& recipe, uint32_t slots,
+                  std::span<const TokenPos> positions, unsigned threads);
   void begin_layer(uint32_t layer, const int32_t* first, const int32_t* end);
 
   // Segments of every slot, cut at leaf borders and at multiples of kTileKeys.
@@ -28,7 +29,8 @@ class MassFold {
   uint32_t segment_count() const { return uint32_t(segments_.size()); }
   uint32_t leaves() const { return leaves_; }
 
-  // Rows [tile * kTileRows, ...) of one head.  // mass [leaves + 1][kTileRows], rows [leaf_first, leaf_end) and `leaves`
+  // Rows [tile * kTileRows, ...) of one head.  // mass [leaves + 1][kTileRows], rows [leaf_first, leaf_end)
+  // and `leaves`
   void fold_tile(unsigned thread, uint32_t tile, uint32_t head, const float* mass, uint32_t leaf_first,
                  uint32_t leaf_end);
   // One row of one head.  // mass [leaves + 1]
@@ -42,7 +44,7 @@ class MassFold {
   struct Run {
     uint32_t row = 0, lane = 0, count = 0;
     RowPhase phase = RowPhase::unrecorded;
-    uint32_t sums = 0;  // index of its (phase, query leaf) in query_sums_
+    uint32_t sums = 0;     // index of its (phase, query leaf) in query_sums_
     uint32_t members = 0;  // index into run_members_: first of `levels` lists
   };
   struct Members {
@@ -53,13 +55,13 @@ class MassFold {
     uint32_t head, row;
   };
   struct Worker {
-    std::vector<double> head_mass;     // [heads][used phases][leaves + 1], the last one unattributed
-    std::vector<double> inside;        // [heads][levels][leaves]
-    std::vector<double> query;         // [query sums][leaves]
-    std::vector<Spike> spike;          // [leaves]
+    std::vector<double> head_mass;  // [heads][used phases][leaves + 1], the last one unattributed
+    std::vector<double> inside;     // [heads][levels][leaves]
+    std::vector<double> query;      // [query sums][leaves]
+    std::vector<Spike> spike;       // [leaves]
     std::vector<ReadEvent> events;
-    std::vector<float> run_sums;       // [leaves + 1]
-    std::vector<float> maxima;         // [leaves]
+    std::vector<float> run_sums;  // [leaves + 1]
+    std::vector<float> maxima;    // [leaves]
   };
   void make_segments(uint32_t slots);
   void make_runs();
@@ -79,13 +81,13 @@ class MassFold {
   std::vector<Segment> segments_;
   std::vector<uint32_t> tile_segment_;
   std::vector<Run> runs_;
-  std::vector<uint32_t> tile_run_;   // [row tiles + 1]
-  std::vector<uint32_t> row_run_;    // [rows] index of the row's run, kNone32: unrecorded
-  std::vector<uint32_t> keep_;       // [runs][kTileRows] all bits set in the run's lanes
+  std::vector<uint32_t> tile_run_;  // [row tiles + 1]
+  std::vector<uint32_t> row_run_;   // [rows] index of the row's run, kNone32: unrecorded
+  std::vector<uint32_t> keep_;      // [runs][kTileRows] all bits set in the run's lanes
   std::vector<Members> run_members_;
   std::vector<uint32_t> member_leaf_;
   std::vector<std::pair<uint32_t, uint32_t>> query_sums_;  // (phase, query leaf)
-  std::vector<Spike> no_spike_;      // [leaves] what a leaf begins a layer with
+  std::vector<Spike> no_spike_;                            // [leaves] what a leaf begins a layer with
   std::vector<Worker> workers_;
   // The record.
   std::vector<double> head_mass_, inside_, query_leaf_, learned_sink_, unattributed_;

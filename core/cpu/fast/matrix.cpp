@@ -14,8 +14,8 @@
 namespace spanscope::fast {
 namespace {
 
-// Debian's oneDNN runs on OpenMP; the number of threads is a setting of the calling thread. Looked up at run time, so
-// that a oneDNN built on another runtime needs nothing from OpenMP.
+// Debian's oneDNN runs on OpenMP; the number of threads is a setting of the calling thread. Looked up at run
+// time, so that a oneDNN built on another runtime needs nothing from OpenMP.
 struct OpenMp {
   void (*set)(int) = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
   int (*get)() = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
@@ -26,10 +26,14 @@ const OpenMp& open_mp() {
 }
 
 constexpr auto kF32 = dnnl::memory::data_type::f32;
-constexpr uint32_t kPanelUnit = 64, kPanelMost = 256;  // outputs; measured: 135 GFLOP/s a thread up to 256 x 1,536, half beyond
-constexpr uint32_t kFewRowItem = 32;                   // outputs of one work item of a few-row product
+constexpr uint32_t kPanelUnit = 64,
+                   kPanelMost =
+                       256;  // outputs; measured: 135 GFLOP/s a thread up to 256 x 1,536, half beyond
+constexpr uint32_t kFewRowItem = 32;  // outputs of one work item of a few-row product
 
-dnnl::memory::desc dense(uint32_t rows, uint32_t cols) { return {{rows, cols}, kF32, dnnl::memory::format_tag::ab}; }
+dnnl::memory::desc dense(uint32_t rows, uint32_t cols) {
+  return {{rows, cols}, kF32, dnnl::memory::format_tag::ab};
+}
 
 }  // namespace
 
@@ -51,8 +55,8 @@ struct Matrices::Impl {
     std::vector<Panel> panels;
     uint64_t bytes = 0;
   };
-  // Rows, outputs, cols. Both sides are dense: with a strided output oneDNN 2.6 falls back to a plain loop, three
-  // thousand times slower.
+  // Rows, outputs, cols. Both sides are dense: with a strided output oneDNN 2.6 falls back to a plain loop,
+  // three thousand times slower.
   using Shape = std::tuple<uint32_t, uint32_t, uint32_t>;
   struct Call {
     dnnl::matmul primitive;
@@ -63,10 +67,10 @@ struct Matrices::Impl {
   };
 
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  std::map<const uint8_t*, Packed> packed;                      // by the stored data
+  std::map<const uint8_t*, Packed> packed;                              // by the stored data
   std::map<std::pair<uint32_t, uint32_t>, dnnl::memory::desc> layouts;  // by (cols, outputs of the panel)
   std::map<Shape, Call> calls;
-  std::vector<dnnl::stream> streams;  // [thread]
+  std::vector<dnnl::stream> streams;   // [thread]
   std::vector<Buffer> scratch, aside;  // [thread] oneDNN's scratchpad; one tile of output
 
   dnnl::matmul::primitive_desc describe(const Shape& shape, const dnnl::memory::desc& weights) {
@@ -90,14 +94,15 @@ struct Matrices::Impl {
     auto at = calls.find(shape);
     if (at != calls.end()) return at->second;
     const auto description = describe(shape, layout(std::get<2>(shape), std::get<1>(shape)));
-    Call made{dnnl::matmul(description), description.src_desc(), description.dst_desc(),
-              description.scratchpad_desc().get_size(), description.scratchpad_desc(),
-              std::strncmp(description.impl_info_str(), "ref", 3) == 0};
+    Call made{dnnl::matmul(description),     description.src_desc(),
+              description.dst_desc(),        description.scratchpad_desc().get_size(),
+              description.scratchpad_desc(), std::strncmp(description.impl_info_str(), "ref", 3) == 0};
     return calls.emplace(shape, std::move(made)).first->second;
   }
 
-  // The most rows up to \p rows that oneDNN multiplies with a real kernel: the packed layout is made for full tiles, and for
-  // some smaller ones it would fall back to a loop that is a thousand times slower. Depends on the shape alone.
+  // The most rows up to \p rows that oneDNN multiplies with a real kernel: the packed layout is made for full
+  // tiles, and for some smaller ones it would fall back to a loop that is a thousand times slower. Depends on
+  // the shape alone.
   uint32_t best_tile(uint32_t rows, uint32_t outputs, uint32_t cols) {
     for (uint32_t tile = rows; tile > kRowPadding; tile -= kRowPadding)
       if (!call({tile, outputs, cols}).plain) return tile;
@@ -164,8 +169,8 @@ void Matrices::few_rows(std::span<const Product> products, uint32_t rows) {
     for (size_t i = g * group; i < std::min((g + 1) * group, items.size()); ++i) {
       const auto& [p, first, count] = items[i];
       for (uint32_t row = 0; row < rows; row += 4)
-        few_row_product(*p->weights, first, count, p->x + size_t(row) * p->weights->cols, p->weights->cols, std::min(4u, rows - row),
-                        p->out + row * p->out_stride + first, p->out_stride);
+        few_row_product(*p->weights, first, count, p->x + size_t(row) * p->weights->cols, p->weights->cols,
+                        std::min(4u, rows - row), p->out + row * p->out_stride + first, p->out_stride);
     }
   });
 }
@@ -202,15 +207,14 @@ void Matrices::many_rows(std::span<const Product> products, uint32_t rows) {
     OneThread one_here;
     const Item& item = items[i];
     float* out = item.aside ? impl_->aside[thread].data()
-                             : item.product->out + item.row * item.product->out_stride + item.panel->first;
+                            : item.product->out + item.row * item.product->out_stride + item.panel->first;
     dnnl::memory x(item.call->x, impl_->engine,
                    const_cast<float*>(item.product->x + size_t(item.row) * item.product->weights->cols)),
         y(item.call->out, impl_->engine, out), w(item.panel->weights),
         pad(item.call->scratch_desc, impl_->engine, impl_->scratch[thread].data());
-    item.call->primitive.execute(impl_->streams[thread], {{DNNL_ARG_SRC, x},
-                                                          {DNNL_ARG_WEIGHTS, w},
-                                                          {DNNL_ARG_DST, y},
-                                                          {DNNL_ARG_SCRATCHPAD, pad}});
+    item.call->primitive.execute(
+        impl_->streams[thread],
+        {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}, {DNNL_ARG_SCRATCHPAD, pad}});
     impl_->streams[thread].wait();
     if (item.aside)
       for (uint32_t r = 0; r < item.rows; ++r)

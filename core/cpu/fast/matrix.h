@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Matrix products of the fast path. Up to kFewRows rows run straight from the stored blocks; more rows run in oneDNN from
-// an f32 copy in its own packed layout, made when a matrix first meets many rows and kept (four bytes a weight: 540 MB
-// for a model of 135 M parameters, and nothing for a process that only decodes).
+// Matrix products of the fast path. Up to kFewRows rows run straight from the stored blocks; more rows run in
+// oneDNN from an f32 copy in its own packed layout, made when a matrix first meets many rows and kept (four
+// bytes a weight: 540 MB for a model of 135 M parameters, and nothing for a process that only decodes).
 //
-// oneDNN runs one thread per call: the work is cut into row tiles x column panels for the engine's own threads, so the
-// thread count is ours, no second set of threads competes for the cores, and a result depends on neither.
-// Engine thread only.
+// oneDNN runs one thread per call: the work is cut into row tiles x column panels for the engine's own
+// threads, so the thread count is ours, no second set of threads competes for the cores, and a result depends
+// on neither. Engine thread only.
 #pragma once
 #include <map>
 #include <memory>
@@ -33,7 +33,8 @@ class Matrices {
  public:
   explicit Matrices(Team& team);
   ~Matrices();
-  // Runs several products over the same number of rows in one parallel loop. Throws std::bad_alloc and dnnl::error.
+  // Runs several products over the same number of rows in one parallel loop. Throws std::bad_alloc and
+  // dnnl::error.
   void multiply(std::span<const Product> products, uint32_t rows);
   uint64_t packed_bytes() const;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Keys (rotated) and values in pages of 16 positions. A page is shared between forks until one of them writes to it.
-// Inside a page, per layer and KV head: keys [dim][16] (a dimension's 16 keys side by side, so that a kernel either
-// loads them as a vector or broadcasts neighbours), then values [16][dim]. Engine thread only.
+// Keys (rotated) and values in pages of 16 positions. A page is shared between forks until one of them writes
+// to it. Inside a page, per layer and KV head: keys [dim][16] (a dimension's 16 keys side by side, so that a
+// kernel either loads them as a vector or broadcasts neighbours), then values [16][dim]. Engine thread only.
 #pragma once
 #include <memory>
 #include <vector>
@@ -14,7 +14,8 @@ inline constexpr uint32_t kPageSlots = 16;
 
 class PageCache final : public Cache {
  public:
-  PageCache(uint32_t layers, uint32_t kv_heads, uint32_t dim) : layers_(layers), kv_heads_(kv_heads), dim_(dim) {}
+  PageCache(uint32_t layers, uint32_t kv_heads, uint32_t dim)
+      : layers_(layers), kv_heads_(kv_heads), dim_(dim) {}
 
   uint32_t size() const override { return uint32_t(positions_.size()); }
   TokenPos position(Slot slot) const override { return positions_[slot]; }
@@ -25,9 +26,11 @@ class PageCache final : public Cache {
   bool fits(uint32_t layers, uint32_t kv_heads, uint32_t dim) const {
     return layers == layers_ && kv_heads == kv_heads_ && dim == dim_;
   }
-  // Pages for `slots` slots, those from size() on not shared. Throws std::bad_alloc; what is stored stays as it was.
+  // Pages for `slots` slots, those from size() on not shared. Throws std::bad_alloc; what is stored stays as
+  // it was.
   void make_room(uint32_t slots);
-  // Writes to slots >= size() within the room made; they count from commit() on, so a failed pass leaves no trace.
+  // Writes to slots >= size() within the room made; they count from commit() on, so a failed pass leaves no
+  // trace.
   void write(uint32_t layer, uint32_t kv_head, Slot slot, const float* key, const float* value);
   void commit(std::span<const TokenPos> positions);
 

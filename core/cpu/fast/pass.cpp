@@ -40,11 +40,13 @@ void Pass::begin(const PassWork& work) {
   MassFold* fold = nullptr;
   if (work.options.plan) {
     fold = &fold_;
-    fold_.begin_pass(*work.options.plan, recipe_, uint32_t(positions_.size()), work.positions, team_.threads());
+    fold_.begin_pass(*work.options.plan, recipe_, uint32_t(positions_.size()), work.positions,
+                     team_.threads());
   }
   attention_.begin_pass(work.cache, positions_, rows, fold);
 
-  // Angles in f32 (position * inverse frequency) as the published models were run; their cosines and sines in double.
+  // Angles in f32 (position * inverse frequency) as the published models were run; their cosines and sines in
+  // double.
   float *cosines = cos_.need(size_t(rows) * pairs), *sines = sin_.need(size_t(rows) * pairs);
   each_row(rows, [&](uint32_t i, unsigned) {
     for (uint32_t p = 0; p < pairs; ++p) {
@@ -135,8 +137,8 @@ void Pass::record(const PassWork& work, bool moe) {
 }
 
 // out = down(act(gate x) * up x), or down(act(up x)).  // x, out [rows][hidden]
-void Pass::feed_forward(const WeightMatrix& gate, const WeightMatrix& up, const WeightMatrix& down, const float* x,
-                        uint32_t rows, float* out) {
+void Pass::feed_forward(const WeightMatrix& gate, const WeightMatrix& up, const WeightMatrix& down,
+                        const float* x, uint32_t rows, float* out) {
   const size_t inner = up.rows, width = recipe_.hidden;
   up_.need(padded(rows) * inner);
   gate_.need(padded(rows) * inner);
@@ -164,8 +166,9 @@ void Pass::run_experts(const LayerWeights& w, uint32_t rows) {
   const Product router{&w.router, normed_.data(), router_.data(), experts};
   matrices_.multiply({&router, 1}, rows);
   for (uint32_t i = 0; i < rows; ++i)
-    expert_margin_[i] = choose_experts(recipe_, router_.data() + size_t(i) * experts, expert_ids_.data() + size_t(i) * used,
-                                       expert_weights_.data() + size_t(i) * used);
+    expert_margin_[i] =
+        choose_experts(recipe_, router_.data() + size_t(i) * experts, expert_ids_.data() + size_t(i) * used,
+                       expert_weights_.data() + size_t(i) * used);
   std::vector<std::vector<uint32_t>> chosen(experts);  // indices into expert_ids_, rows ascending
   for (uint32_t p = 0; p < rows * used; ++p) chosen[size_t(expert_ids_[p])].push_back(p);
   std::fill_n(delta_.data(), rows * width, 0.0f);
@@ -177,16 +180,20 @@ void Pass::run_experts(const LayerWeights& w, uint32_t rows) {
     expert_out_.need(padded(n) * width);
     for (uint32_t i = 0; i < n; ++i)
       std::copy_n(normed_.data() + list[i] / used * width, width, gathered_.data() + i * width);
-    feed_forward(w.experts[e].gate, w.experts[e].up, w.experts[e].down, gathered_.data(), n, expert_out_.data());
+    feed_forward(w.experts[e].gate, w.experts[e].up, w.experts[e].down, gathered_.data(), n,
+                 expert_out_.data());
     for (uint32_t i = 0; i < n; ++i)
-      add_scaled(delta_.data() + list[i] / used * width, expert_out_.data() + i * width, expert_weights_[list[i]], width);
+      add_scaled(delta_.data() + list[i] / used * width, expert_out_.data() + i * width,
+                 expert_weights_[list[i]], width);
   }
 }
 
 void Pass::keep_routing(const PassWork& work, uint32_t moe_index) {
   const size_t at = size_t(moe_index) * work.all_rows + work.first_row, rows = work.rows();
-  std::copy_n(router_.data(), rows * recipe_.experts, work.result.router_logits.data() + at * recipe_.experts);
-  std::copy_n(expert_ids_.data(), rows * recipe_.experts_used, work.result.topk_ids.data() + at * recipe_.experts_used);
+  std::copy_n(router_.data(), rows * recipe_.experts,
+              work.result.router_logits.data() + at * recipe_.experts);
+  std::copy_n(expert_ids_.data(), rows * recipe_.experts_used,
+              work.result.topk_ids.data() + at * recipe_.experts_used);
   std::copy_n(expert_weights_.data(), rows * recipe_.experts_used,
               work.result.topk_weights.data() + at * recipe_.experts_used);
 }
@@ -203,7 +210,8 @@ void Pass::finish(const PassWork& work) {
   const size_t width = recipe_.hidden;
   const LogitRows wanted = work.options.logits;
   const bool last_pass = work.first_row + rows == work.all_rows;
-  if (!work.options.hidden && (wanted == LogitRows::none || (wanted == LogitRows::last && !last_pass))) return;
+  if (!work.options.hidden && (wanted == LogitRows::none || (wanted == LogitRows::last && !last_pass)))
+    return;
   add_and_normalise(delta_.data(), model_.output_norm, rows);
   keep_hidden(work, recipe_.layers, normed_.data());
   uint32_t count = 0;

@@ -28,16 +28,16 @@ struct PassWork {
 class Pass {
  public:
   Pass(const Model& model, ThreadPool& pool);
-  // Appends the rows to the cache. SPAN-CANCELLED when stopped: the cache is as it was. Throws std::bad_alloc and
-  // dnnl::error.
+  // Appends the rows to the cache. SPAN-CANCELLED when stopped: the cache is as it was. Throws std::bad_alloc
+  // and dnnl::error.
   Status run(const PassWork& work);
   Team& team() { return team_; }
 
  private:
   void begin(const PassWork& work);
   void attend(const PassWork& work, const LayerWeights& w, uint32_t layer);
-  void feed_forward(const WeightMatrix& gate, const WeightMatrix& up, const WeightMatrix& down, const float* x,
-                    uint32_t rows, float* out);
+  void feed_forward(const WeightMatrix& gate, const WeightMatrix& up, const WeightMatrix& down,
+                    const float* x, uint32_t rows, float* out);
   void run_experts(const LayerWeights& w, uint32_t rows);
   void add_and_normalise(const float* delta, const std::vector<float>& weight, uint32_t rows);
   void keep_hidden(const PassWork& work, uint32_t index, const float* x);

@@ -18,8 +18,8 @@ void pause_once() {
 #endif
 }
 
-constexpr int kSpins = 4000;   // some tens of microseconds: longer than the serial stretch between two loops
-constexpr int kYields = 200;   // then leave the core to others that want it
+constexpr int kSpins = 4000;  // some tens of microseconds: longer than the serial stretch between two loops
+constexpr int kYields = 200;  // then leave the core to others that want it
 constexpr uint32_t kClosed = 0x80000000u;  // at_work_: the loop takes no further thread
 
 }  // namespace
@@ -64,7 +64,8 @@ void Team::share(size_t items, Call call, const void* body) {
   at_work_.store(0, std::memory_order_release);  // open
   publish();
   take(0);
-  // Close the loop, then wait for those inside. Threads that come later see it closed and touch nothing of it.
+  // Close the loop, then wait for those inside. Threads that come later see it closed and touch nothing of
+  // it.
   at_work_.fetch_or(kClosed, std::memory_order_acq_rel);
   for (int spins = 0; at_work_.load(std::memory_order_acquire) != kClosed; ++spins)
     if (spins < kSpins)

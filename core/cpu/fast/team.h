@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Short parallel loops inside one forward pass. A pass has hundreds of loops of a few microseconds (decode: six a
-// layer), too short to wake sleeping threads for each; so the pool's threads are taken once per pass and wait for the
-// next loop by spinning, then by sleeping. Not for: work outside of a pass. Engine thread only.
+// Short parallel loops inside one forward pass. A pass has hundreds of loops of a few microseconds (decode:
+// six a layer), too short to wake sleeping threads for each; so the pool's threads are taken once per pass
+// and wait for the next loop by spinning, then by sleeping. Not for: work outside of a pass. Engine thread
+// only.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -18,19 +19,23 @@ class Team {
   explicit Team(ThreadPool& pool) : pool_(pool) {}
   unsigned threads() const { return pool_.threads(); }
 
-  // Runs `pass` on the calling thread while the other threads stand by for for_each(). What `pass` throws comes out.
+  // Runs `pass` on the calling thread while the other threads stand by for for_each(). What `pass` throws
+  // comes out.
   void run(const std::function<void()>& pass);
 
-  // Calls body(item, thread) for every item, in any order on any thread, and returns when all are done. An exception of
-  // a body comes out after the loop. Inside run() only. thread is in [0, threads()), 0 is the caller.
+  // Calls body(item, thread) for every item, in any order on any thread, and returns when all are done. An
+  // exception of a body comes out after the loop. Inside run() only. thread is in [0, threads()), 0 is the
+  // caller.
   template <class Body>
   void for_each(size_t items, const Body& body) {
     if (threads() == 1 || items <= 1) {
       for (size_t i = 0; i < items; ++i) body(i, 0u);
       return;
     }
-    share(items, [](const void* b, size_t item, unsigned thread) { (*static_cast<const Body*>(b))(item, thread); },
-          &body);
+    share(
+        items,
+        [](const void* b, size_t item, unsigned thread) { (*static_cast<const Body*>(b))(item, thread); },
+        &body);
   }
 
  private:

@@ -22,8 +22,9 @@ namespace HWY_NAMESPACE {
 
 using U = hn::RebindToUnsigned<F>;
 
-// f16 bits (low halves of the lanes) to float: the exponent is moved by a product with 2^112, which is exact for
-// subnormal numbers too. Infinities and NaN do not occur as block scales, and in F16 weights they have no meaning.
+// f16 bits (low halves of the lanes) to float: the exponent is moved by a product with 2^112, which is exact
+// for subnormal numbers too. Infinities and NaN do not occur as block scales, and in F16 weights they have no
+// meaning.
 HWY_INLINE V FromHalf(F d, hn::Vec<U> bits) {
   const U du;
   const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
@@ -32,8 +33,9 @@ HWY_INLINE V FromHalf(F d, hn::Vec<U> bits) {
   return hn::BitCast(d, hn::Or(hn::BitCast(du, magnitude), sign));
 }
 
-// Element formats. A row is run in groups of up to 16 blocks of 32 elements: first the scales of the group are made
-// float together, then Block() calls use(element, weights) for the elements of each block, a vector at a time.
+// Element formats. A row is run in groups of up to 16 blocks of 32 elements: first the scales of the group
+// are made float together, then Block() calls use(element, weights) for the elements of each block, a vector
+// at a time.
 constexpr uint32_t kGroup = 16;
 struct Scales {
   HWY_ALIGN float scale[kGroup], minimum[kGroup];
@@ -45,7 +47,8 @@ HWY_INLINE hn::Vec<U> BlockHeads(F d, const uint8_t* p, uint32_t bytes, uint32_t
   // Gathered: bringing them together by stores would make the load wait for all of them.
   const hn::RebindToSigned<F> di;
   const auto index = hn::Min(hn::Iota(di, int32_t(b)), hn::Set(di, int32_t(blocks - 1)));
-  return hn::BitCast(du, hn::GatherOffset(di, reinterpret_cast<const int32_t*>(p), hn::Mul(index, hn::Set(di, int32_t(bytes)))));
+  return hn::BitCast(du, hn::GatherOffset(di, reinterpret_cast<const int32_t*>(p),
+                                          hn::Mul(index, hn::Set(di, int32_t(bytes)))));
 #else
   HWY_ALIGN uint32_t heads[4];
   for (uint32_t i = 0; i < hn::Lanes(d); ++i)
@@ -62,7 +65,8 @@ struct Q4 {
       const auto bits = BlockHeads(d, p, kBytes, blocks, b);
       const V scale = FromHalf(d, bits);
       hn::Store(scale, d, s.scale + b);
-      hn::Store(kMinimum ? FromHalf(d, hn::ShiftRight<16>(bits)) : hn::Mul(scale, hn::Set(d, -8.0f)), d, s.minimum + b);
+      hn::Store(kMinimum ? FromHalf(d, hn::ShiftRight<16>(bits)) : hn::Mul(scale, hn::Set(d, -8.0f)), d,
+                s.minimum + b);
     }
   }
   template <class Use>
@@ -72,8 +76,8 @@ struct Q4 {
     const V scale = hn::Set(d, s.scale[b]), minimum = hn::Set(d, s.minimum[b]);
     const uint8_t* q = p + (kMinimum ? 4 : 2);
 #if HWY_TARGET == HWY_AVX3
-    // The block has 16 values: with 16 lanes they are made once and looked up by the low four bits of a lane. Only
-    // debug builds of the library insist on the other bits being 0.
+    // The block has 16 values: with 16 lanes they are made once and looked up by the low four bits of a lane.
+    // Only debug builds of the library insist on the other bits being 0.
     const V values = hn::MulAdd(hn::Iota(d, 0.0f), scale, minimum);
     const auto pair = hn::PromoteTo(di, hn::LoadU(d8, q));
     const auto low = HWY_IS_DEBUG_BUILD ? hn::And(pair, hn::Set(di, 15)) : pair;
@@ -144,13 +148,13 @@ float TailElement(TensorType type, const uint8_t* p) {
   return type == TensorType::f32 ? f : type == TensorType::f16 ? f16_to_f32(h) : bf16_to_f32(h);
 }
 
-// Sums kept apart until the end of a row. Two, so that neighbouring products need not wait for each other; with a single
-// lane 16, because one long sum would round worse than the other instruction sets do.
+// Sums kept apart until the end of a row. Two, so that neighbouring products need not wait for each other;
+// with a single lane 16, because one long sum would round worse than the other instruction sets do.
 constexpr uint32_t kSums = HWY_TARGET == HWY_SCALAR ? 16 : 2;
 
 template <class Format, uint32_t R>
-void ProductRows(const WeightMatrix& w, uint32_t first, uint32_t count, const float* HWY_RESTRICT x, size_t x_stride,
-                 float* HWY_RESTRICT out, size_t out_stride) {
+void ProductRows(const WeightMatrix& w, uint32_t first, uint32_t count, const float* HWY_RESTRICT x,
+                 size_t x_stride, float* HWY_RESTRICT out, size_t out_stride) {
   const F d;
   const uint32_t blocks = w.cols / 32, tail = w.cols % 32;
   Scales scales;
@@ -168,7 +172,8 @@ void ProductRows(const WeightMatrix& w, uint32_t first, uint32_t count, const fl
         const float* at = x + size_t(group + b) * 32;
         Format::Block(d, p, scales, b, [&](size_t j, V weights) HWY_ATTR {
           V* to = sum[kSums == 2 ? j / 16 : j % kSums];
-          for (uint32_t r = 0; r < R; ++r) to[r] = hn::MulAdd(weights, hn::LoadU(d, at + r * x_stride + j), to[r]);
+          for (uint32_t r = 0; r < R; ++r)
+            to[r] = hn::MulAdd(weights, hn::LoadU(d, at + r * x_stride + j), to[r]);
         });
       }
     }
@@ -177,33 +182,42 @@ void ProductRows(const WeightMatrix& w, uint32_t first, uint32_t count, const fl
         for (uint32_t k = 0; k < half; ++k) sum[k][r] = hn::Add(sum[k][r], sum[k + half][r]);
       float total = Sum(d, sum[0][r]);
       for (uint32_t t = 0; t < tail; ++t)  // plain formats only: blocks of 32 divide their rows
-        total += TailElement(w.type, p + size_t(t) * element) *
-                 x[r * x_stride + size_t(blocks) * 32 + t];
+        total += TailElement(w.type, p + size_t(t) * element) * x[r * x_stride + size_t(blocks) * 32 + t];
       out[r * out_stride + o] = total;
     }
   }
 }
 
 template <class Format>
-void Product(const WeightMatrix& w, uint32_t first, uint32_t count, const float* x, size_t x_stride, uint32_t rows,
-             float* out, size_t out_stride) {
+void Product(const WeightMatrix& w, uint32_t first, uint32_t count, const float* x, size_t x_stride,
+             uint32_t rows, float* out, size_t out_stride) {
   switch (rows) {
-    case 1: return ProductRows<Format, 1>(w, first, count, x, x_stride, out, out_stride);
-    case 2: return ProductRows<Format, 2>(w, first, count, x, x_stride, out, out_stride);
-    case 3: return ProductRows<Format, 3>(w, first, count, x, x_stride, out, out_stride);
-    case 4: return ProductRows<Format, 4>(w, first, count, x, x_stride, out, out_stride);
+    case 1:
+      return ProductRows<Format, 1>(w, first, count, x, x_stride, out, out_stride);
+    case 2:
+      return ProductRows<Format, 2>(w, first, count, x, x_stride, out, out_stride);
+    case 3:
+      return ProductRows<Format, 3>(w, first, count, x, x_stride, out, out_stride);
+    case 4:
+      return ProductRows<Format, 4>(w, first, count, x, x_stride, out, out_stride);
   }
 }
 
 void FewRowProduct(const WeightMatrix& w, uint32_t first, uint32_t count, const float* x, size_t x_stride,
                    uint32_t rows, float* out, size_t out_stride) {
   switch (w.type) {
-    case TensorType::f32: return Product<Plain32>(w, first, count, x, x_stride, rows, out, out_stride);
-    case TensorType::f16: return Product<Plain16<false>>(w, first, count, x, x_stride, rows, out, out_stride);
-    case TensorType::bf16: return Product<Plain16<true>>(w, first, count, x, x_stride, rows, out, out_stride);
-    case TensorType::q8_0: return Product<Q8>(w, first, count, x, x_stride, rows, out, out_stride);
-    case TensorType::q4_0: return Product<Q4<false>>(w, first, count, x, x_stride, rows, out, out_stride);
-    case TensorType::q4_1: return Product<Q4<true>>(w, first, count, x, x_stride, rows, out, out_stride);
+    case TensorType::f32:
+      return Product<Plain32>(w, first, count, x, x_stride, rows, out, out_stride);
+    case TensorType::f16:
+      return Product<Plain16<false>>(w, first, count, x, x_stride, rows, out, out_stride);
+    case TensorType::bf16:
+      return Product<Plain16<true>>(w, first, count, x, x_stride, rows, out, out_stride);
+    case TensorType::q8_0:
+      return Product<Q8>(w, first, count, x, x_stride, rows, out, out_stride);
+    case TensorType::q4_0:
+      return Product<Q4<false>>(w, first, count, x, x_stride, rows, out, out_stride);
+    case TensorType::q4_1:
+      return Product<Q4<true>>(w, first, count, x, x_stride, rows, out, out_stride);
   }
 }
 
@@ -237,7 +251,8 @@ HWY_INLINE V Act(F d, Activation kind, V x) {
   const V one = hn::Set(d, 1.0f);
   if (kind == Activation::silu) return hn::Div(x, hn::Add(one, Exp(d, hn::Neg(x))));
   // gelu by tanh: x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
-  const V inner = hn::Mul(hn::Set(d, 0.79788456f), hn::MulAdd(hn::Mul(hn::Mul(x, x), x), hn::Set(d, 0.044715f), x));
+  const V inner =
+      hn::Mul(hn::Set(d, 0.79788456f), hn::MulAdd(hn::Mul(hn::Mul(x, x), x), hn::Set(d, 0.044715f), x));
   return hn::Mul(hn::Mul(hn::Set(d, 0.5f), x), hn::Add(one, Tanh(d, inner)));
 }
 
@@ -266,8 +281,8 @@ void Activate(Activation kind, const float* gate, float* up, size_t n) {
   }
 }
 
-void Rotate(RotaryLayout layout, const float* HWY_RESTRICT cosines, const float* HWY_RESTRICT sines, uint32_t pairs,
-            float* HWY_RESTRICT head) {
+void Rotate(RotaryLayout layout, const float* HWY_RESTRICT cosines, const float* HWY_RESTRICT sines,
+            uint32_t pairs, float* HWY_RESTRICT head) {
   const F d;
   const size_t lanes = hn::Lanes(d);
   size_t p = 0;

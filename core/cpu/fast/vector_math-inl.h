@@ -19,9 +19,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 using F = hn::CappedTag<float, 16>;
 using V = hn::Vec<F>;
 
-// e^x within 2 units in the last place for x in [-87, 88]; exactly 0 below -87.7, so that a masked score (-inf) has no
-// weight at all. Range reduction by ln 2 in two parts, then the power series: |r| <= ln2/2 makes the term of order 8
-// smaller than 6e-9.
+// e^x within 2 units in the last place for x in [-87, 88]; exactly 0 below -87.7, so that a masked score
+// (-inf) has no weight at all. Range reduction by ln 2 in two parts, then the power series: |r| <= ln2/2
+// makes the term of order 8 smaller than 6e-9.
 HWY_INLINE V Exp(F d, V x) {
   const hn::RebindToSigned<F> di;
   x = hn::Min(hn::Max(x, hn::Set(d, -88.0f)), hn::Set(d, 88.0f));

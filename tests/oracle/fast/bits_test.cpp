@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Bits: a plan changes none of the logits, threads change none at all, and records do not depend on the threads either.
+// Bits: a plan changes none of the logits, threads change none at all, and records do not depend on the
+// threads either.
 #include <cstring>
 
 #include "core/cpu/fast/targets.h"  // before Highway's: which sets the kernels have
+
 #include <hwy/targets.h>
 
 #include "core/cpu/fast/vector_kernels.h"
@@ -50,8 +52,8 @@ TEST_CASE("logits and records do not depend on the threads") {
       for (size_t pass = 0; pass < a.records.size(); ++pass)
         for (size_t l = 0; l < a.records[pass].size(); ++l) {
           const KeptLayer &x = a.records[pass][l], &y = b.records[pass][l];
-          CHECK((same(x.head_mass, y.head_mass) && same(x.inside, y.inside) && same(x.query_leaf, y.query_leaf) &&
-                 same(x.unattributed, y.unattributed)));
+          CHECK((same(x.head_mass, y.head_mass) && same(x.inside, y.inside) &&
+                 same(x.query_leaf, y.query_leaf) && same(x.unattributed, y.unattributed)));
           CHECK((same_bytes(x.spike, y.spike) && x.spike_head == y.spike_head && x.spike_row == y.spike_row));
           REQUIRE(x.events.size() == y.events.size());
           CHECK(std::memcmp(x.events.data(), y.events.data(), x.events.size() * sizeof(ReadEvent)) == 0);

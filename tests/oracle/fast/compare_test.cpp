@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Fast path against reference path: everything that a pass gives back, over leaves of all shapes, in passes of 1, of 7
-// and of many rows. Tolerances are those of the reference data (its README), for sums of f32 masses: 1e-5 x max(|ref|, 1).
+// Fast path against reference path: everything that a pass gives back, over leaves of all shapes, in passes
+// of 1, of 7 and of many rows. Tolerances are those of the reference data (its README), for sums of f32
+// masses: 1e-5 x max(|ref|, 1).
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -62,7 +63,8 @@ uint64_t compare_events(const KeptLayer& f, const KeptLayer& r, const RecordPlan
         continue;
       }
       const PlanLeaf& leaf = plan.leaves[e.leaf];
-      const double uniform = double(leaf.len) / double(base + e.row + 1);  // the models here see every earlier key
+      const double uniform =
+          double(leaf.len) / double(base + e.row + 1);  // the models here see every earlier key
       const double bound = std::min(double(plan.cap), std::max({double(plan.theta_rec), plan.factor * uniform,
                                                                 double(plan.factor) * double(e.habit)}));
       CHECK(std::abs(double(e.mass) - bound) <= kMass);
@@ -78,7 +80,8 @@ struct Compared {
   double logits = 0, mass = 0, sums = 0;
 };
 
-Compared compare(const FastCase& c, uint32_t tokens, uint32_t chunk, const Layout& layout, bool exact_events) {
+Compared compare(const FastCase& c, uint32_t tokens, uint32_t chunk, const Layout& layout,
+                 bool exact_events) {
   INFO(c.name << ", " << tokens << " tokens in passes of " << chunk);
   const Recipe& recipe = c.model->recipe;
   const std::vector<TokenId> ids = some_ids(recipe, tokens, chunk + tokens);
@@ -96,12 +99,13 @@ Compared compare(const FastCase& c, uint32_t tokens, uint32_t chunk, const Layou
     REQUIRE(f.records[pass].size() == recipe.layers);
     for (uint32_t l = 0; l < recipe.layers; ++l) {
       const KeptLayer &a = f.records[pass][l], &b = r.records[pass][l];
-      REQUIRE((a.layer == l && a.rows == end - begin && a.heads == recipe.query_heads && a.leaves == plan.leaves.size()));
+      REQUIRE((a.layer == l && a.rows == end - begin && a.heads == recipe.query_heads &&
+               a.leaves == plan.leaves.size()));
       const double mass = largest_difference(a.row_mass, b.row_mass);
       CHECK(mass <= kMass);
-      const double sums = std::max({largest_relative(a.head_mass, b.head_mass), largest_relative(a.inside, b.inside),
-                                    largest_relative(a.query_leaf, b.query_leaf),
-                                    largest_relative(a.unattributed, b.unattributed)});
+      const double sums = std::max(
+          {largest_relative(a.head_mass, b.head_mass), largest_relative(a.inside, b.inside),
+           largest_relative(a.query_leaf, b.query_leaf), largest_relative(a.unattributed, b.unattributed)});
       CHECK(sums <= kSums);
       CHECK(a.learned_sink == b.learned_sink);
       compare_spikes(a, b);
@@ -116,7 +120,8 @@ Compared compare(const FastCase& c, uint32_t tokens, uint32_t chunk, const Layou
       for (uint32_t h = 0; h < a.heads; ++h)
         for (uint32_t p = 0; p < kPhases; ++p) {
           double total = a.unattributed[h * kPhases + p] + a.learned_sink[h * kPhases + p];
-          for (uint32_t s = 0; s < a.leaves; ++s) total += a.head_mass[(size_t(h) * kPhases + p) * a.leaves + s];
+          for (uint32_t s = 0; s < a.leaves; ++s)
+            total += a.head_mass[(size_t(h) * kPhases + p) * a.leaves + s];
           const double rows = double(std::count(plan.row_phase.begin(), plan.row_phase.end(), RowPhase(p)));
           CHECK(std::abs(total - rows) <= 1e-5 * std::max(rows, 1.0));
         }
@@ -126,8 +131,9 @@ Compared compare(const FastCase& c, uint32_t tokens, uint32_t chunk, const Layou
     out.rows += end - begin;
   }
   if (tokens >= 333)
-    std::cout << c.name << ", " << tokens << " tokens in passes of " << chunk << ": logits within " << out.logits
-              << ", row masses " << out.mass << ", sums " << out.sums << ", " << out.events << " events\n";
+    std::cout << c.name << ", " << tokens << " tokens in passes of " << chunk << ": logits within "
+              << out.logits << ", row masses " << out.mass << ", sums " << out.sums << ", " << out.events
+              << " events\n";
   return out;
 }
 
@@ -189,7 +195,8 @@ TEST_CASE("decoding far behind the first key partition") {
 TEST_CASE("windows and capped scores") {
   for (const FastCase& plain : fast_cases())
     for (const FastCase& c : {with_window(plain, 16), with_window(plain, 70), with_cap(plain, 2.0f)}) {
-      // The bound of an event depends on the window; events are compared by the reference data's window family.
+      // The bound of an event depends on the window; events are compared by the reference data's window
+      // family.
       compare(c, 200, 200, ragged_layout(200, 11), false);
       compare(c, 150, 7, ragged_layout(150, 12), false);
       compare(c, 90, 1, one_token_layout(90), false);

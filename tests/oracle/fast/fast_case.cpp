@@ -55,7 +55,9 @@ FastCase with_cap(const FastCase& c, float cap) {
 std::unique_ptr<Backend> fast_backend(const FastCase& c, unsigned threads) {
   return unwrap(make_fast_backend(c.model, BackendOptions{threads}));
 }
-std::unique_ptr<Backend> reference_backend(const FastCase& c) { return unwrap(make_reference_backend(c.model, {})); }
+std::unique_ptr<Backend> reference_backend(const FastCase& c) {
+  return unwrap(make_reference_backend(c.model, {}));
+}
 
 std::vector<TokenId> some_ids(const Recipe& recipe, uint32_t count, uint32_t seed) {
   std::vector<TokenId> ids(count);
@@ -103,8 +105,8 @@ Layout ragged_layout(uint32_t tokens, uint32_t seed) {
 
 Layout one_token_layout(uint32_t tokens) { return Layout(tokens, 1); }
 
-RecordPlan make_plan(const Layout& layout, const Recipe& recipe, uint32_t tokens, uint32_t begin, uint32_t end,
-                     bool row_masses) {
+RecordPlan make_plan(const Layout& layout, const Recipe& recipe, uint32_t tokens, uint32_t begin,
+                     uint32_t end, bool row_masses) {
   RecordPlan plan;
   plan.levels = 2;
   std::vector<int32_t> leaf_of_slot(tokens, -1);
@@ -132,10 +134,10 @@ RecordPlan make_plan(const Layout& layout, const Recipe& recipe, uint32_t tokens
     plan.group_of_row[i] = leaf;
     plan.group_of_row[rows + i] = leaf < 0 ? -1 : plan.group_of_leaf[leaves + size_t(leaf)];
     plan.row_query.push_back(leaf < 0 ? plan.query_leaves - 1 : uint32_t(leaf));
-    plan.row_phase.push_back(slot >= answer_from    ? RowPhase::answer
-                             : slot / 11 % 7 == 3   ? RowPhase::recompute
-                             : slot / 5 % 19 == 0   ? RowPhase::unrecorded
-                                                    : RowPhase::prompt);
+    plan.row_phase.push_back(slot >= answer_from  ? RowPhase::answer
+                             : slot / 11 % 7 == 3 ? RowPhase::recompute
+                             : slot / 5 % 19 == 0 ? RowPhase::unrecorded
+                                                  : RowPhase::prompt);
   }
   plan.habit.resize(size_t(recipe.layers) * recipe.query_heads * leaves);
   for (size_t i = 0; i < plan.habit.size(); ++i) plan.habit[i] = float(i % 5) * 0.02f;
@@ -169,7 +171,9 @@ Session run_session(Backend& backend, const std::vector<TokenId>& ids, uint32_t 
       options.sink = &sink;
     }
     auto result = backend.forward(
-        *cache, {std::span(ids).subspan(at, end - at), std::span<const TokenPos>(positions).subspan(at, end - at)}, options);
+        *cache,
+        {std::span(ids).subspan(at, end - at), std::span<const TokenPos>(positions).subspan(at, end - at)},
+        options);
     if (!result) FAIL(result.error().line());
     append(session.logits, result->logits);
     append(session.hidden, result->hidden);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What the tests of the fast path share: models that both paths run, made-up plans, records kept after a pass, and the
-// comparison of two records.
+// What the tests of the fast path share: models that both paths run, made-up plans, records kept after a
+// pass, and the comparison of two records.
 #pragma once
 #include <memory>
 #include <string>
@@ -49,12 +49,13 @@ class KeepingSink final : public RecordSink {
 
 // Lengths of consecutive leaves; a negative length is a gap that belongs to no leaf.
 using Layout = std::vector<int>;
-Layout ragged_layout(uint32_t tokens, uint32_t seed);     // 1 to 150 tokens, some gaps
+Layout ragged_layout(uint32_t tokens, uint32_t seed);  // 1 to 150 tokens, some gaps
 Layout one_token_layout(uint32_t tokens);
-// Leaves of the layout that begin before `end`, cut there; rows [begin, end) with phases in stretches, the last fifth of
-// the tokens answer rows; two levels; a habit on some leaves; low bounds, so that small models give many events.
-RecordPlan make_plan(const Layout& layout, const Recipe& recipe, uint32_t tokens, uint32_t begin, uint32_t end,
-                     bool row_masses);
+// Leaves of the layout that begin before `end`, cut there; rows [begin, end) with phases in stretches, the
+// last fifth of the tokens answer rows; two levels; a habit on some leaves; low bounds, so that small models
+// give many events.
+RecordPlan make_plan(const Layout& layout, const Recipe& recipe, uint32_t tokens, uint32_t begin,
+                     uint32_t end, bool row_masses);
 
 struct Session {
   std::vector<float> logits, hidden, router_logits, topk_weights;  // joined over passes
@@ -66,8 +67,8 @@ Session run_session(Backend& backend, const std::vector<TokenId>& ids, uint32_t 
 
 // Largest difference; NaN when sizes differ or a value is not a number.
 double largest_difference(const std::vector<float>& a, const std::vector<float>& b);
-// What the reference data's README allows for logits, 2e-4, belongs to models whose logits stay below 12; rounding grows
-// with size, and the demo models' logits reach 28.
+// What the reference data's README allows for logits, 2e-4, belongs to models whose logits stay below 12;
+// rounding grows with size, and the demo models' logits reach 28.
 double logit_tolerance(const std::vector<float>& expected);
 bool same_bytes(const std::vector<float>& a, const std::vector<float>& b);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Matrix products against sums in double over dequantise_row: every weight format, few and many rows, odd shapes.
+// Matrix products against sums in double over dequantise_row: every weight format, few and many rows, odd
+// shapes.
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -48,12 +49,13 @@ TEST_CASE("products of every format, few rows and many") {
   std::mt19937 random(7);
   ThreadPool pool(2);
   fast::Team team(pool);
-  const TensorType types[] = {TensorType::f32, TensorType::f16, TensorType::bf16,
+  const TensorType types[] = {TensorType::f32,  TensorType::f16,  TensorType::bf16,
                               TensorType::q8_0, TensorType::q4_0, TensorType::q4_1};
   std::vector<Matrix> alive;  // packed copies are known by the address of the stored weights
   fast::Matrices matrices(team);
   for (const TensorType type : types)
-    for (const auto& [outputs, cols] : std::vector<std::pair<uint32_t, uint32_t>>{{1, 32}, {70, 64}, {33, 608}, {300, 96}, {8, 50}}) {
+    for (const auto& [outputs, cols] :
+         std::vector<std::pair<uint32_t, uint32_t>>{{1, 32}, {70, 64}, {33, 608}, {300, 96}, {8, 50}}) {
       if (cols % block_elements(type) != 0) continue;
       alive.push_back(random_matrix(type, outputs, cols, random));
       const WeightMatrix& w = alive.back().view;
@@ -62,7 +64,8 @@ TEST_CASE("products of every format, few rows and many") {
       for (const uint32_t rows : {1u, 2u, 3u, 4u, 7u, 8u, 9u, 31u, 64u, 65u, 150u}) {
         INFO(tensor_type_name(type) << " " << outputs << " x " << cols << ", rows " << rows);
         std::uniform_real_distribution<float> value(-1, 1);
-        std::vector<float> x(size_t(rows + fast::kRowPadding) * cols, 0.0f), out(size_t(rows) * (outputs + 3), -99.0f);
+        std::vector<float> x(size_t(rows + fast::kRowPadding) * cols, 0.0f),
+            out(size_t(rows) * (outputs + 3), -99.0f);
         for (size_t i = 0; i < size_t(rows) * cols; ++i) x[i] = value(random);
         const fast::Product product{&w, x.data(), out.data(), outputs + 3};
         team.run([&] { matrices.multiply({&product, 1}, rows); });
@@ -76,7 +79,8 @@ TEST_CASE("products of every format, few rows and many") {
               size += std::abs(term);
             }
             // Rounding of cols additions in some order: well below 32 ulp of the sum of magnitudes.
-            const double error = std::abs(double(out[size_t(r) * (outputs + 3) + o]) - sum) / (size * 0x1p-24 + 1e-30);
+            const double error =
+                std::abs(double(out[size_t(r) * (outputs + 3) + o]) - sum) / (size * 0x1p-24 + 1e-30);
             if (!(error <= worst)) worst = error;
           }
           for (uint32_t o = outputs; o < outputs + 3; ++o)  // nothing is written between the rows

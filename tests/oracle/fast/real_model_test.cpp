@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A real conversation on SmolLM2-135M-Instruct (Q4_1): the fast path against the reference path over the whole
-// vocabulary, and against the published logits.
+// A real conversation on SmolLM2-135M-Instruct (Q4_1): the fast path against the reference path over the
+// whole vocabulary, and against the published logits.
 #include <algorithm>
 #include <cmath>
 
@@ -20,8 +20,8 @@ double log_sum_exp(const float* x, size_t n) {
 }
 
 // Largest difference between the published logits and ours, in passes of `chunk` rows.
-double compare(const FastCase& c, const std::vector<TokenId>& ids, const Session& reference, const std::vector<int32_t>& top_ids,
-               const std::vector<float>& top_logits, uint32_t chunk) {
+double compare(const FastCase& c, const std::vector<TokenId>& ids, const Session& reference,
+               const std::vector<int32_t>& top_ids, const std::vector<float>& top_logits, uint32_t chunk) {
   const size_t n = ids.size(), vocab = c.model->recipe.vocab, top = top_ids.size() / n;
   const auto backend = fast_backend(c);
   const Session fast = run_session(*backend, ids, chunk, nullptr, false, false);
@@ -38,8 +38,8 @@ double compare(const FastCase& c, const std::vector<TokenId>& ids, const Session
       worst = std::max(worst, std::abs(double(top_logits[i * top + k]) - double(q[top_ids[i * top + k]])));
   }
   divergence /= double(n);
-  std::cout << "passes of " << chunk << ": mean KL " << divergence << ", same top-1 " << same_top << " of " << n
-            << ", published logits within " << worst << "\n";
+  std::cout << "passes of " << chunk << ": mean KL " << divergence << ", same top-1 " << same_top << " of "
+            << n << ", published logits within " << worst << "\n";
   CHECK(divergence <= 0.01);
   CHECK(double(same_top) >= 0.96 * double(n));
   return worst;
@@ -62,13 +62,15 @@ TEST_CASE("a real model on the fast path") {
   const FastCase c{"SmolLM2", *model};
   const auto reference = reference_backend(c);
   const Session expected = run_session(*reference, *ids, uint32_t(ids->size()), nullptr, false, false);
-  for (uint32_t chunk : {uint32_t(ids->size()), 100u}) CHECK(compare(c, *ids, expected, *top_ids, *top_logits, chunk) <= 2e-3);
+  for (uint32_t chunk : {uint32_t(ids->size()), 100u})
+    CHECK(compare(c, *ids, expected, *top_ids, *top_logits, chunk) <= 2e-3);
 
   // One token at a time over the first part: products straight from the stored blocks, keys in partitions.
   const std::vector<TokenId> first(ids->begin(), ids->begin() + 60);
   const auto backend = fast_backend(c);
   const Session single = run_session(*backend, first, 1, nullptr, false, false);
-  const std::vector<float> rows(expected.logits.begin(), expected.logits.begin() + ptrdiff_t(60 * (*model)->recipe.vocab));
+  const std::vector<float> rows(expected.logits.begin(),
+                                expected.logits.begin() + ptrdiff_t(60 * (*model)->recipe.vocab));
   CHECK(largest_difference(single.logits, rows) <= 2e-3);
 }
 
