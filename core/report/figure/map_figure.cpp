@@ -276,13 +276,15 @@ void MapBuilder::row(size_t r, double y) {
 
 // Rows lower than a pixel: each pixel shows the strongest of the cells under it.
 void MapBuilder::pooled_rows() {
-  const size_t per = size_t(std::ceil(1 / f_.row_height));
-  for (size_t i = 0; i < f_.shown_rows; i += per) {
-    const double y = f_.cells_y + double(i) * f_.row_height, h = std::max(1.0, double(per) * f_.row_height);
-    const size_t end = std::min(f_.shown_rows, i + per);
+  const size_t lines = size_t(std::ceil(double(f_.shown_rows) * f_.row_height));
+  for (size_t k = 0; k < lines; ++k) {
+    const double y = f_.cells_y + double(k), h = 1;
+    const size_t i = size_t(double(k) / f_.row_height);
+    const size_t end = std::min(f_.shown_rows, std::max(i + 1, size_t(double(k + 1) / f_.row_height)));
+    if (i >= f_.shown_rows) break;
     std::vector<Cell> line_cells(f_.bins);
     for (uint32_t b = 0; b < f_.bins && t_.turns; ++b)
-      for (size_t k = i; k < end; ++k) line_cells[b] = stronger(line_cells[b], pooled(o_.rows[f_.first_row + k], b));
+      for (size_t r = i; r < end; ++r) line_cells[b] = stronger(line_cells[b], pooled(o_.rows[f_.first_row + r], b));
     for (uint32_t b = 0; b < f_.bins && t_.turns;) {
       const Cell& here = line_cells[b];
       uint32_t stop = b + 1;
