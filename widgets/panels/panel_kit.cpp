@@ -252,6 +252,9 @@ Segments::Segments(const QString& objectName, const QString& accessibleName, con
     b->setFixedHeight(23);
     b->setFocusPolicy(Qt::StrongFocus);
     b->setAccessibleName(accessibleName + ": " + titles[i]);
+    // Room for the title in the weight of the chosen one: it must not be cut when the bar is narrow.
+    b->ensurePolished();
+    b->setMinimumWidth(QFontMetrics(sized(b->font(), 1, true)).horizontalAdvance(titles[i]) + 18);
     group_->addButton(b, i);
     row->addWidget(b);
   }
@@ -303,12 +306,22 @@ SmallButton::SmallButton(const QString& text, QWidget* parent) : QToolButton(par
   setFixedHeight(23);
   setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
   setProperty("small", true);
+  restyle();
+}
+
+void SmallButton::changeEvent(QEvent* event) {
+  QToolButton::changeEvent(event);
+  if (event->type() == QEvent::PaletteChange) restyle();
+}
+
+void SmallButton::restyle() {
   const PanelColors& c = panelColors();
-  setStyleSheet(QString("QToolButton{border:1px solid %1;border-radius:4px;padding:0 7px;background:%2;color:%3}"
+  const QString sheet = QString("QToolButton{border:1px solid %1;border-radius:4px;padding:0 7px;background:%2;color:%3}"
                         "QToolButton:hover{background:%4}QToolButton:checked{background:%6;color:%7}"
                         "QToolButton:disabled{color:%5;border-color:%8}")
                     .arg(c.borderStrong.name(), c.panel.name(), c.text.name(), c.hover.name(), c.textFaint.name(),
-                         c.selection.name(), c.onSelection.name(), c.border.name()));
+                         c.selection.name(), c.onSelection.name(), c.border.name());
+  if (sheet != styleSheet()) setStyleSheet(sheet);
 }
 
 namespace {

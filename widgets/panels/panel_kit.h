@@ -134,6 +134,12 @@ class SmallButton : public QToolButton {
   Q_OBJECT
  public:
   explicit SmallButton(const QString& text, QWidget* parent = nullptr);
+
+ protected:
+  void changeEvent(QEvent* event) override;
+
+ private:
+  void restyle();
 };
 
 // What is so, why, and the way out: shown instead of a picture that cannot be drawn.

@@ -53,8 +53,8 @@ TranscriptPanel::TranscriptPanel(Document* document, QWidget* parent)
   auto* row = new QHBoxLayout(bar);
   row->setContentsMargins(10, 0, 10, 0);
   row->setSpacing(8);
-  auto* label = new QLabel(tr("Tint by"), bar);
-  label->setObjectName("muted");
+  label_ = new QLabel(tr("Tint by"), bar);
+  label_->setObjectName("muted");
   tint_ = new Segments("transcriptTint", tr("Tint by"), {tr("This turn"), tr("Session"), tr("Selected words"), tr("View")}, bar);
   fold_ = new SmallButton(tr("Fold 0 reads"), bar);
   fold_->setObjectName("transcriptFold");
@@ -67,12 +67,12 @@ TranscriptPanel::TranscriptPanel(Document* document, QWidget* parent)
   auto* next = new SmallButton(QString(QChar(0x203A)), bar);
   next->setAccessibleName(tr("Next span that was read"));
   next->setToolTip(tr("Next span that was read (N)"));
-  row->addWidget(label);
+  row->addWidget(label_);
   row->addWidget(tint_);
   row->addWidget(fold_);
   row->addWidget(mode_);
   row->addStretch(1);
-  row->addWidget(new TintKey(bar));
+  row->addWidget(key_ = new TintKey(bar));
   row->addWidget(previous);
   row->addWidget(next);
   body()->addWidget(bar);
@@ -103,6 +103,13 @@ TranscriptPanel::TranscriptPanel(Document* document, QWidget* parent)
   connect(document, &Document::sessionChanged, this, [this] { retitle(); });
   connect(document, &Document::strengthChanged, this, [this] { retitle(); });
   retitle();
+}
+
+void TranscriptPanel::resizeEvent(QResizeEvent* event) {
+  Panel::resizeEvent(event);
+  // In a narrow window the controls stay, what explains them goes.
+  key_->setVisible(width() >= 1000);
+  label_->setVisible(width() >= 760);
 }
 
 void TranscriptPanel::retitle() {

@@ -20,9 +20,13 @@ class TranscriptPanel : public Panel {
   bool hasPicture() const override { return true; }
   QByteArray pictureSvg() const override;
 
+ protected:
+  void resizeEvent(QResizeEvent* event) override;
+
  private:
   void retitle();
   TranscriptView* view_;
+  QWidget *key_, *label_;
   Segments *tint_, *mode_;
   SmallButton* fold_;
 };
