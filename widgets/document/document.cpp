@@ -27,6 +27,7 @@ void Document::setSession(std::shared_ptr<const SessionData> session) {
   at_ = -1;
   history_.reset();
   cells_.reset();
+  states_.reset();
   filterText_.clear();
   filterError_.clear();
   if (session_) {
@@ -167,10 +168,31 @@ const ReadHistory& Document::history() const {
   return *history_;
 }
 const CellTable& Document::cells() const {
-  if (!cells_) {
-    cells_ = std::make_unique<CellTable>();
-    if (session_) *cells_ = cell_table(*session_, spans_at_level(*session_, Level::message), settings_);
+  if (cells_) return *cells_;
+  cells_ = std::make_unique<CellTable>();
+  if (!session_) return *cells_;
+  if (settings_.measure != Measure::reads) {
+    *cells_ = cell_table(*session_, spans_at_level(*session_, Level::message), settings_);
+    return *cells_;
   }
+  // Under reads only the counts depend on the strength: they come from the history, the rest is kept, so that dragging the
+  // strength costs one pass over the events.
+  if (!states_) states_ = std::make_unique<CellTable>(cell_table(*session_, spans_at_level(*session_, Level::message), settings_));
+  *cells_ = *states_;
+  const ReadHistory& h = history();
+  for (size_t r = 0; r < cells_->rows.size(); ++r) {
+    const SpanId id = cells_->rows[r];
+    double sum = 0;
+    for (uint32_t t = 0; t < cells_->turns; ++t) {
+      Cell& cell = cells_->cells[r * cells_->turns + t];
+      if (cell.state != CellState::value) continue;
+      cell.number = h.turns[t].reads[id];
+      cell.was_read = h.turns[t].was_read[id];
+      sum += cell.number;
+    }
+    cells_->row_value[r] = sum;
+  }
+  for (uint32_t t = 0; t < cells_->turns; ++t) cells_->column_reads[t] = h.turns[t].total;
   return *cells_;
 }
 

@@ -93,7 +93,7 @@ class Document : public QObject {
   int at_ = -1;
   bool walking_ = false;
   mutable std::unique_ptr<ReadHistory> history_;
-  mutable std::unique_ptr<CellTable> cells_;
+  mutable std::unique_ptr<CellTable> cells_, states_;  // states_: under reads, at some strength
 };
 
 }  // namespace spanscope

@@ -47,8 +47,11 @@ MapView::MapView(Document* document, QWidget* parent) : QAbstractScrollArea(pare
 
   connect(document, &Document::sessionChanged, this, [this] {
     zoom_ = 0;
-    verticalScrollBar()->setValue(0);
     tip_->hide();
+    {
+      const QSignalBlocker block(verticalScrollBar());  // its redraw would pair the new session with the old rows
+      verticalScrollBar()->setValue(0);
+    }
     rebuild();
   });
   connect(document, &Document::measureChanged, this, &MapView::rebuild);

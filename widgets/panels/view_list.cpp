@@ -2,6 +2,7 @@
 #include "widgets/panels/view_list.h"
 
 #include <QKeyEvent>
+#include <QTimer>
 
 #include "core/view/view.h"
 #include "widgets/panels/panel_kit.h"
@@ -21,9 +22,16 @@ ViewList::ViewList(Document* document, ViewStore* views, QWidget* parent) : Pane
   connect(table_, &RowTable::rowClicked, this, [this](const TableRow& row, Qt::KeyboardModifiers) {
     if (row.key >= 0 && size_t(row.key) < views_->views().size()) this->document()->setFilter(views_->views()[size_t(row.key)].predicate, Origin::program);
   });
-  const auto stale = [this] {
+  // Every view is counted anew: not at each step of a drag, but when it rests.
+  auto* later = new QTimer(this);
+  later->setSingleShot(true);
+  later->setInterval(120);
+  connect(later, &QTimer::timeout, this, [this] {
+    if (stale_ && isVisible()) reload();
+  });
+  const auto stale = [this, later] {
     stale_ = true;
-    if (isVisible()) reload();
+    later->start();
   };
   connect(document, &Document::sessionChanged, this, stale);
   connect(document, &Document::strengthChanged, this, stale);

@@ -274,13 +274,13 @@ void MapBuilder::row(size_t r, double y) {
   }
 }
 
-// Rows lower than a pixel: each pixel shows the strongest of the cells under it.
+// Rows lower than a pixel: each pixel shows the strongest of the cells that it touches.
 void MapBuilder::pooled_rows() {
   const size_t lines = size_t(std::ceil(double(f_.shown_rows) * f_.row_height));
   for (size_t k = 0; k < lines; ++k) {
     const double y = f_.cells_y + double(k), h = 1;
     const size_t i = size_t(double(k) / f_.row_height);
-    const size_t end = std::min(f_.shown_rows, std::max(i + 1, size_t(double(k + 1) / f_.row_height)));
+    const size_t end = std::min(f_.shown_rows, std::max(i + 1, size_t(std::ceil(double(k + 1) / f_.row_height))));
     if (i >= f_.shown_rows) break;
     std::vector<Cell> line_cells(f_.bins);
     for (uint32_t b = 0; b < f_.bins && t_.turns; ++b)
