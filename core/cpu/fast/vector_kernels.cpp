@@ -10,6 +10,7 @@
 #include "core/cpu/fast/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/cpu/fast/vector_kernels.cpp"
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
@@ -152,40 +153,62 @@ float TailElement(TensorType type, const uint8_t* p) {
 // with a single lane 16, because one long sum would round worse than the other instruction sets do.
 constexpr uint32_t kSums = HWY_TARGET == HWY_SCALAR ? 16 : 2;
 
-template <class Format, uint32_t R>
-void ProductRows(const WeightMatrix& w, uint32_t first, uint32_t count, const float* HWY_RESTRICT x,
-                 size_t x_stride, float* HWY_RESTRICT out, size_t out_stride) {
+// R rows of x times O rows of weights. How they are grouped changes no sum.
+template <class Format, uint32_t R, uint32_t O>
+HWY_INLINE void ProductBlock(const WeightMatrix& w, const uint8_t* HWY_RESTRICT rows, size_t stride,
+                             const float* HWY_RESTRICT x, size_t x_stride, float* HWY_RESTRICT out,
+                             size_t out_stride) {
   const F d;
   const uint32_t blocks = w.cols / 32, tail = w.cols % 32;
-  Scales scales;
-  const size_t stride = row_bytes(w.type, w.cols);
-  const uint32_t element = block_bytes(w.type);
-  for (uint32_t o = 0; o < count; ++o) {
-    const uint8_t* p = w.data + (first + o) * stride;
-    V sum[kSums][R];
+  Scales scales[O];
+  V sum[O][kSums][R];
+  for (uint32_t o = 0; o < O; ++o)
     for (uint32_t k = 0; k < kSums; ++k)
-      for (uint32_t r = 0; r < R; ++r) sum[k][r] = hn::Zero(d);
-    for (uint32_t group = 0; group < blocks; group += kGroup) {
-      const uint32_t count = std::min(kGroup, blocks - group);
-      Format::Prepare(d, p, count, scales);
-      for (uint32_t b = 0; b < count; ++b, p += Format::kBytes) {
-        const float* at = x + size_t(group + b) * 32;
-        Format::Block(d, p, scales, b, [&](size_t j, V weights) HWY_ATTR {
-          V* to = sum[kSums == 2 ? j / 16 : j % kSums];
+      for (uint32_t r = 0; r < R; ++r) sum[o][k][r] = hn::Zero(d);
+  const uint8_t* p = rows;
+  for (uint32_t group = 0; group < blocks; group += kGroup) {
+    const uint32_t count = std::min(kGroup, blocks - group);
+    for (uint32_t o = 0; o < O; ++o) {
+      // The same stretch of the rows that come next: a token reads its weights once, from far away.
+      const uint8_t* ahead = p + (O + o) * stride;
+      for (uint32_t byte = 0; byte < count * Format::kBytes; byte += 64) hwy::Prefetch(ahead + byte);
+      Format::Prepare(d, p + o * stride, count, scales[o]);
+    }
+    for (uint32_t b = 0; b < count; ++b, p += Format::kBytes) {
+      const float* at = x + size_t(group + b) * 32;
+      for (uint32_t o = 0; o < O; ++o)
+        Format::Block(d, p + o * stride, scales[o], b, [&](size_t j, V weights) HWY_ATTR {
+          V* to = sum[o][kSums == 2 ? j / 16 : j % kSums];
           for (uint32_t r = 0; r < R; ++r)
             to[r] = hn::MulAdd(weights, hn::LoadU(d, at + r * x_stride + j), to[r]);
         });
-      }
-    }
-    for (uint32_t r = 0; r < R; ++r) {
-      for (uint32_t half = kSums / 2; half > 0; half /= 2)
-        for (uint32_t k = 0; k < half; ++k) sum[k][r] = hn::Add(sum[k][r], sum[k + half][r]);
-      float total = Sum(d, sum[0][r]);
-      for (uint32_t t = 0; t < tail; ++t)  // plain formats only: blocks of 32 divide their rows
-        total += TailElement(w.type, p + size_t(t) * element) * x[r * x_stride + size_t(blocks) * 32 + t];
-      out[r * out_stride + o] = total;
     }
   }
+  const uint32_t element = block_bytes(w.type);
+  for (uint32_t o = 0; o < O; ++o)
+    for (uint32_t r = 0; r < R; ++r) {
+      for (uint32_t half = kSums / 2; half > 0; half /= 2)
+        for (uint32_t k = 0; k < half; ++k) sum[o][k][r] = hn::Add(sum[o][k][r], sum[o][k + half][r]);
+      float total = Sum(d, sum[o][0][r]);
+      for (uint32_t t = 0; t < tail; ++t)  // formats without blocks only: blocks of 32 divide their rows
+        total += TailElement(w.type, p + o * stride + size_t(t) * element) *
+                 x[r * x_stride + size_t(blocks) * 32 + t];
+      out[r * out_stride + o] = total;
+    }
+}
+
+template <class Format, uint32_t R>
+void ProductRows(const WeightMatrix& w, uint32_t first, uint32_t count, const float* x, size_t x_stride,
+                 float* out, size_t out_stride) {
+  const size_t stride = row_bytes(w.type, w.cols);
+  const uint8_t* rows = w.data + first * stride;
+  // Several weight rows share what is loaded of x and hide each other's waiting, as far as registers reach.
+  constexpr uint32_t O = R == 1 && HWY_MAX_BYTES >= 64 ? 4 : R <= 2 ? 2 : 1;
+  uint32_t o = 0;
+  for (; o + O <= count; o += O)
+    ProductBlock<Format, R, O>(w, rows + o * stride, stride, x, x_stride, out + o, out_stride);
+  for (; o < count; ++o)
+    ProductBlock<Format, R, 1>(w, rows + o * stride, stride, x, x_stride, out + o, out_stride);
 }
 
 template <class Format>
