@@ -304,7 +304,7 @@ void MainWindow::applyLayout() {
     give(treeDock_, side, Qt::Horizontal);
     give(viewsDock_, 163, Qt::Vertical);
     for (Dock* d : {inspectorDock_, contentsDock_, layerDock_}) give(d, right, Qt::Horizontal);
-    give(wordsDock_, narrow() ? 290 : 346, Qt::Horizontal);
+    give(wordsDock_, narrow() ? 290 : right, Qt::Horizontal);
     give(bottomDock_, narrow() ? 152 : wide ? 260 : 170, Qt::Vertical);
     alignTrajectories();
   });

@@ -50,6 +50,8 @@ class MainWindow : public QMainWindow {
   bool setWorkspaceByName(const QString& name);
   bool setTabByName(const QString& name);
   void setTheme(style::Theme theme);
+  // Whether opened sessions are remembered on the start page (not when pictures are drawn by a script).
+  void setKeepsHistory(bool keeps) { keepsHistory_ = keeps; }
   // How the demo is recorded; without it the start page does not offer it.
   void setDemo(DemoJob::Record record);
   // HTML text of the report as the window stands.
@@ -127,7 +129,7 @@ class MainWindow : public QMainWindow {
   QMenu* windowMenu_ = nullptr;
   std::vector<QToolButton*> edgeButtons_;
   Workspace workspace_ = Explore;
-  bool hasExperts_ = true, applying_ = false, leftOpen_ = false;
+  bool hasExperts_ = true, applying_ = false, leftOpen_ = false, keepsHistory_ = true;
   std::set<Dock*> sized_;  // that got their first size in this size class
 };
 

@@ -96,7 +96,7 @@ void MainWindow::failedToOpen(const QString& path, const QString& message) {
 }
 
 void MainWindow::remember(const QString& path) {
-  if (path.isEmpty()) return;
+  if (path.isEmpty() || !keepsHistory_) return;
   QSettings settings;
   QStringList recent = settings.value("recent").toStringList();
   const QString absolute = QFileInfo(path).absoluteFilePath();

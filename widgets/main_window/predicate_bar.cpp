@@ -73,10 +73,12 @@ PredicateBar::PredicateBar(Document* document, ViewStore* views, QWidget* parent
   error_ = new QLabel(this);
   error_->setObjectName("errorText");
   error_->setWordWrap(true);
-  error_->setContentsMargins(142, 0, 0, 0);
   error_->hide();
   outer->addLayout(row);
-  outer->addWidget(error_);
+  auto* below = new QHBoxLayout;
+  below->addSpacing(view_->width() + 10);
+  below->addWidget(error_, 1);
+  outer->addLayout(below);
   connect(edit_, &QLineEdit::textEdited, this, [this](const QString& text) { document_->setFilter(text, Origin::predicate); });
   connect(edit_, &QLineEdit::textChanged, this, [this](const QString& text) { document_->setFilter(text, Origin::predicate); });
   connect(view_, &QComboBox::activated, this, [this](int i) { document_->setFilter(view_->itemData(i).toString(), Origin::program); });

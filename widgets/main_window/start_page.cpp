@@ -243,6 +243,7 @@ StartPage::StartPage(QWidget* parent) : QWidget(parent) {
 void StartPage::setDemo(bool available) {
   demo_->setVisible(available);
   style::mark(open_, "primary", !available);
+  (available ? demo_ : open_)->setFocus();
 }
 
 void StartPage::filter() {

@@ -159,8 +159,14 @@ void Inspector::changeEvent(QEvent* event) {
   }
 }
 
+void Inspector::resizeEvent(QResizeEvent* event) {
+  Panel::resizeEvent(event);
+  if (isVisible() && (width() < 300) != tight_) QTimer::singleShot(0, this, [this] { rebuild(); });
+}
+
 void Inspector::rebuild() {
   stale_ = false;
+  tight_ = width() < 300;  // short words where there is little room
   reads_.clear();
   sentence_.clear();
   const auto session = document()->session();
@@ -332,7 +338,7 @@ void Inspector::addNumbers(QVBoxLayout* column, QWidget* form, SpanId id) {
   column->addWidget(head);
   auto* headRow = new QHBoxLayout(head);
   headRow->setContentsMargins(0, 0, 0, 0);
-  const bool tight = area_->viewport()->width() < 290;  // the words that small windows have room for
+  const bool tight = tight_;
   auto* section = new SectionHeader(tight ? tr("Read") : tr("How much it was read"), head);
   headRow->addWidget(section);
   // Column titles stand over their numbers.

@@ -21,6 +21,7 @@ class Inspector : public Panel {
  protected:
   void showEvent(QShowEvent* event) override;
   void changeEvent(QEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
 
  private:
   void rebuild();
@@ -35,7 +36,7 @@ class Inspector : public Panel {
 
   QScrollArea* area_;
   QString reads_, sentence_;
-  bool stale_ = true;
+  bool stale_ = true, tight_ = false;
   SpanId wholeOf_ = kNoSpan;
   RowSet wholeRows_ = RowSet::consumer;
   const SessionData* wholeSession_ = nullptr;

@@ -38,7 +38,8 @@ QTreeView, QTableView, QListView { background: @panel; alternate-background-colo
 QTreeView::item, QTableView::item { padding: 0 4px; } QTreeView::item:selected, QTableView::item:selected, QListView::item:selected { background: @selection; color: @onSelection; }
 QAbstractScrollArea { border: none; }
 QHeaderView { background: @panel; } QHeaderView::section { background: @panel; color: @textMuted; border: none; border-bottom: 1px solid @border; padding: 2px 6px; font-weight: 500; min-height: 18px; }
-QHeaderView::section:hover { color: @text; } QHeaderView::up-arrow, QHeaderView::down-arrow { width: 8px; height: 8px; }
+QHeaderView::section:hover { color: @text; } 
+QHeaderView::up-arrow { image: url(@downArrow); width: 9px; height: 9px; } QHeaderView::down-arrow { image: url(@upArrow); width: 9px; height: 9px; }
 QLineEdit, QTextEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox { background: @field; border: 1px solid @borderStrong; border-radius: 4px; padding: 1px 7px; min-height: 21px; selection-background-color: @selection; selection-color: @onSelection; }
 QTextEdit, QPlainTextEdit { padding: 3px 5px; } QLineEdit > QToolButton { border: none; background: transparent; padding: 0; min-height: 0; }
 QLineEdit:focus, QTextEdit:focus, QPlainTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus { border: 1px solid @focus; }
@@ -73,7 +74,9 @@ QLabel#code { border: 1px solid @border; background: @panelAlt; padding: 6px 8px
 )");
   const auto hex = [](const Color& c) { return q(c).name(); };
   const auto between = [](const Color& a, const Color& b) { return QColor((a.r + b.r) / 2, (a.g + b.g) / 2, (a.b + b.b) / 2).name(); };
+  // The arrow points to where the numbers go: down while they fall.
   s.replace("@downArrow", p.dark ? ":/icons/down-dark.svg" : ":/icons/down-light.svg");
+  s.replace("@upArrow", p.dark ? ":/icons/up-dark.svg" : ":/icons/up-light.svg");
   s.replace("@scroll", between(p.borderStrong, p.panelAlt));
   // Longest names first, so that "text" does not eat the beginning of "textMuted".
   const std::pair<const char*, Color> names[] = {
