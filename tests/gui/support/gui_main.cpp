@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // A QApplication around Catch2, offscreen, with the program's style.
 #include <QApplication>
-#include <QDir>
 #include <QSettings>
 #include <QStandardPaths>
+#include <QTemporaryDir>
 
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
@@ -20,7 +20,9 @@ int main(int argc, char** argv) {
   QCoreApplication::setOrganizationName("spanscope-test");
   QCoreApplication::setApplicationName("spanscope-test");
   QStandardPaths::setTestModeEnabled(true);
-  QSettings::setPath(QSettings::NativeFormat, QSettings::UserScope, QDir::temp().filePath("spanscope-test-settings"));
+  // Settings of this run alone: what an earlier one saved must not decide what this one sees.
+  const QTemporaryDir settings;
+  QSettings::setPath(QSettings::NativeFormat, QSettings::UserScope, settings.path());
   spanscope::style::apply(app, spanscope::style::Theme::light);
   return Catch::Session().run(argc, argv);
 }
