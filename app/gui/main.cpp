@@ -24,6 +24,12 @@ int fail(const QString& message, int status = 1) {
   return status;
 }
 
+// Qt speaks of this on stderr when nobody is logged in; it is of no consequence here.
+QtMessageHandler qtMessages = nullptr;
+void messages(QtMsgType type, const QMessageLogContext& context, const QString& text) {
+  if (!text.startsWith("QStandardPaths: XDG_RUNTIME_DIR not set") && qtMessages) qtMessages(type, context, text);
+}
+
 struct Options {
   QCommandLineParser parser;
   const QCommandLineOption help{{"h", "help"}, "Print this help."};
@@ -129,6 +135,7 @@ int main(int argc, char** argv) {
     else if (qEnvironmentVariableIsEmpty("DISPLAY") && qEnvironmentVariableIsEmpty("WAYLAND_DISPLAY"))
       return fail("SPAN-NO-DISPLAY there is no display; --screenshot FILE.png draws the window without one");
   }
+  qtMessages = qInstallMessageHandler(messages);
   QApplication app(argc, argv);
   QApplication::setApplicationName("spanscope");
   QApplication::setOrganizationName("spanscope");
