@@ -204,7 +204,14 @@ void MapView::paintEvent(QPaintEvent*) {
     for (SpanId id : document_->selection().spans) mark(id, document_->turn(), style::q(p.accent));
 }
 
-void MapView::resizeEvent(QResizeEvent*) { rebuild(); }
+void MapView::resizeEvent(QResizeEvent*) {
+  // A selected row that was in sight stays there.
+  const SpanId selected = document_->selection().spans.empty() ? kNoSpan : document_->selection().spans.back();
+  const size_t row = selected == kNoSpan || document_->empty() ? SIZE_MAX : rowOf(selected);
+  const bool seen = row != SIZE_MAX && row >= figure_.first_row && row < figure_.first_row + std::max<size_t>(1, figure_.shown_rows);
+  rebuild();
+  if (seen) showRow(selected);
+}
 
 void MapView::changeEvent(QEvent* event) {
   QAbstractScrollArea::changeEvent(event);
