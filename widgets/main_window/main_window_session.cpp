@@ -34,7 +34,9 @@ namespace {
 constexpr int kRecent = 12;
 
 QString factsOf(const SessionData& s) {
-  return QObject::tr("%1 turns, %2 spans, %3 tokens").arg(s.turns.size()).arg(spans_at_level(s, Level::message).size()).arg(count(s.turns.empty() ? 0 : s.turns.back().context));
+  return plural(qint64(s.turns.size()), QObject::tr("turn"), QObject::tr("turns")) + ", " +
+         plural(qint64(spans_at_level(s, Level::message).size()), QObject::tr("span"), QObject::tr("spans")) + ", " +
+         plural(s.turns.empty() ? 0 : qint64(s.turns.back().context), QObject::tr("token"), QObject::tr("tokens"));
 }
 
 }  // namespace

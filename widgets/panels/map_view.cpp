@@ -115,7 +115,7 @@ void MapView::rebuild() {
     options_.marked = document_->selection().spans;
     options_.pinned = document_->pins();
     const double room = viewport()->height() - kFixed;
-    options_.row_height = zoom_ > 0 ? zoom_ : std::clamp(std::floor(2 * room / double(std::max<size_t>(1, options_.rows.size()))) / 2, kLeastRow, 14.0);
+    options_.row_height = zoom_ > 0 ? zoom_ : std::clamp(std::floor(2 * room / double(std::max<size_t>(1, options_.rows.size()))) / 2, kLeastRow, viewport()->height() > 900 ? 16.0 : 14.0);
     const int fit = std::max(1, int(room / options_.row_height));
     const QSignalBlocker block(verticalScrollBar());
     verticalScrollBar()->setRange(0, std::max(0, int(options_.rows.size()) - fit));
@@ -128,8 +128,8 @@ void MapView::rebuild() {
   const bool none = !document_->empty() && options_.rows.empty();
   nothing_->setVisible(none);
   if (none) {
-    nothing_->findChild<QLabel*>("nothingText")->setText(tr("%1\nNone of %2 spans. The last text that could be used stays in force.")
-                                                             .arg(document_->filterText()).arg(document_->cells().rows.size()));
+    nothing_->findChild<QLabel*>("nothingText")->setText(tr("%1\nNone of %2 spans.%3").arg(document_->filterText()).arg(document_->cells().rows.size())
+                                                             .arg(document_->filterError().isEmpty() ? QString() : tr(" The last text that could be used stays in force.")));
     nothing_->setGeometry(viewport()->width() / 2 - 190, viewport()->height() / 2 - 60, 380, 130);
   }
   redraw();
@@ -236,7 +236,7 @@ void MapView::showRow(SpanId span) {
   QScrollBar* bar = verticalScrollBar();
   const int page = bar->pageStep();
   if (int(row) >= bar->value() && int(row) < bar->value() + page) return;
-  bar->setValue(int(row) < bar->value() ? int(row) - 1 : int(row) - page + 2);
+  bar->setValue(int(row) < bar->value() ? int(row) - 1 : std::min(int(row), int(row) - page + 2));
 }
 
 QString MapView::cellText(SpanId span, int turn) const {

@@ -55,12 +55,14 @@ void MapBuilder::legend() {
     const double from = std::log2(double(std::max(1u, o_.read_min)));
     for (int i = 0; i < 66; ++i) rect(x + i * ramp / 66, top, ramp / 66 + 0.6, height, p_.reads_at(std::exp2(from + (7 - from) * i / 65.0)));
     const auto at = [&](double count) { return x + ramp * (std::log2(count) - from) / (7 - from); };
+    // The end says that the scale stops there; ticks that would touch it or each other go.
+    const bool with_end = ramp >= 100;
+    if (with_end) text(at(128), top + height + 10, "128+", p_.textMuted, 11, TextAnchor::middle);
     double last = -1e9;
-    for (uint32_t tick : {o_.read_min, 4u, 16u, 64u, 128u}) {
-      if (tick < o_.read_min || tick > 128 || (tick == 128 && ramp < 100)) continue;
+    for (uint32_t tick : {o_.read_min, 4u, 16u, 64u}) {
       const double tx = at(tick);
-      if (tx - last < 20) continue;
-      text(tx, top + height + 10, tick == 128 ? "128+" : fmt::format("{}", tick), p_.textMuted, 11, TextAnchor::middle);
+      if (tick < o_.read_min || tick > 64 || tx - last < 20 || (with_end && at(128) - tx < 26)) continue;
+      text(tx, top + height + 10, fmt::format("{}", tick), p_.textMuted, 11, TextAnchor::middle);
       last = tx;
     }
   } else {
