@@ -4,33 +4,10 @@
 #include <fmt/format.h>
 
 #include "core/base/bytes.h"
+#include "core/model/tensor_type.h"
 
 namespace spanscope {
 namespace {
-
-struct TypeRow {
-  uint32_t number;
-  const char* name;
-  uint32_t elements, bytes;  // of one block
-};
-// Every type number that the format has given out; sizes are needed to check that a tensor lies inside the
-// file.
-constexpr TypeRow kTypes[] = {
-    {0, "F32", 1, 4},         {1, "F16", 1, 2},         {2, "Q4_0", 32, 18},      {3, "Q4_1", 32, 20},
-    {6, "Q5_0", 32, 22},      {7, "Q5_1", 32, 24},      {8, "Q8_0", 32, 34},      {9, "Q8_1", 32, 36},
-    {10, "Q2_K", 256, 84},    {11, "Q3_K", 256, 110},   {12, "Q4_K", 256, 144},   {13, "Q5_K", 256, 176},
-    {14, "Q6_K", 256, 210},   {15, "Q8_K", 256, 292},   {16, "IQ2_XXS", 256, 66}, {17, "IQ2_XS", 256, 74},
-    {18, "IQ3_XXS", 256, 98}, {19, "IQ1_S", 256, 50},   {20, "IQ4_NL", 32, 18},   {21, "IQ3_S", 256, 110},
-    {22, "IQ2_S", 256, 82},   {23, "IQ4_XS", 256, 136}, {24, "I8", 1, 1},         {25, "I16", 1, 2},
-    {26, "I32", 1, 4},        {27, "I64", 1, 8},        {28, "F64", 1, 8},        {29, "IQ1_M", 256, 56},
-    {30, "BF16", 1, 2},       {34, "TQ1_0", 256, 54},   {35, "TQ2_0", 256, 66},   {39, "MXFP4", 32, 17},
-};
-
-const TypeRow* type_row(uint32_t number) {
-  for (const TypeRow& row : kTypes)
-    if (row.number == number) return &row;
-  return nullptr;
-}
 
 uint32_t scalar_bytes(GgufType type) {
   switch (type) {
@@ -176,7 +153,7 @@ std::string printable(std::string_view text) {
 }
 
 std::string ggml_type_name(uint32_t type) {
-  const TypeRow* row = type_row(type);
+  const StoredType* row = stored_type(type);
   return row ? row->name : fmt::format("type {}", type);
 }
 
@@ -274,7 +251,7 @@ Result<GgufFile> GgufFile::parse(std::span<const uint8_t> bytes, const std::stri
           "SPAN-GGUF-TENSOR",
           fmt::format("{} begins at offset {} of the data, which has {} bytes", what, t.data, available),
           t.entry);
-    if (const TypeRow* row = type_row(t.type)) {
+    if (const StoredType* row = stored_type(t.type)) {
       if (t.shape[0] % row->elements != 0)
         return p.bad("SPAN-GGUF-TENSOR",
                      fmt::format("{} ({}) has rows of {} elements, expected a multiple of {}", what,

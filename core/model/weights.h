@@ -9,16 +9,10 @@
 #include "core/base/files.h"
 #include "core/base/result.h"
 #include "core/model/recipe.h"
+#include "core/model/tensor_type.h"
 #include "core/text/vocabulary.h"
 
 namespace spanscope {
-
-enum class TensorType : uint8_t { f32, f16, bf16, q8_0, q4_0, q4_1 };
-const char* tensor_type_name(TensorType type);
-uint32_t block_elements(TensorType type);  // 1 or 32
-uint32_t block_bytes(TensorType type);
-// Bytes of one row of `cols` elements (cols must be a multiple of block_elements).
-uint64_t row_bytes(TensorType type, uint64_t cols);
 
 // y = W x with W [rows = outputs][cols = inputs], rows stored one after another. data == nullptr: not in this model.
 struct WeightMatrix {
@@ -28,25 +22,38 @@ struct WeightMatrix {
   explicit operator bool() const { return data != nullptr; }
   const uint8_t* row(uint64_t r) const { return data + r * row_bytes(type, cols); }
 };
-// Writes row `r` as f32, exactly as the block formats define it (scale * quant [+ minimum], in f32). // out [cols]
+// Writes row `r` as f32, bit for bit as the block formats define it (block_formats.h).  // out [cols]
 void dequantise_row(const WeightMatrix& w, uint64_t r, float* out);
 
 struct ExpertWeights {
   WeightMatrix gate, up, down;
+  std::vector<float> gate_bias, up_bias, down_bias;  // empty: none
 };
+// A norm without weights is not applied. Biases: empty means none.
 struct LayerWeights {
-  std::vector<float> attention_norm, feed_forward_norm;  // [hidden]
+  std::vector<float> attention_norm, attention_norm_bias;            // [hidden] before attention
+  std::vector<float> post_attention_norm;                            // [hidden] of what attention adds
+  std::vector<float> feed_forward_norm, feed_forward_norm_bias;      // [hidden] before the feed-forward
+  std::vector<float> post_feed_forward_norm;                         // [hidden] of what the feed-forward adds
   WeightMatrix q, k, v, o;       // [query_heads*head_dim | kv_heads*head_dim][hidden], o [hidden][query_heads*head_dim]
+  std::vector<float> q_bias, k_bias, v_bias, o_bias;
+  std::vector<float> q_norm, k_norm;                 // [head_dim], or all heads side by side (QueryKeyNorm::full)
+  std::vector<float> sinks;                          // [query_heads] learned: a key without a value, its score
   WeightMatrix gate, up, down;   // dense feed-forward
+  std::vector<float> gate_bias, up_bias, down_bias;
   WeightMatrix router;           // [experts][hidden]
+  std::vector<float> router_bias;
   std::vector<ExpertWeights> experts;
+  ExpertWeights shared;          // runs for every row; its share is sigmoid(shared_router . x) where there is one
+  WeightMatrix shared_router;    // [1][hidden]
 };
 
 struct Model {
   Recipe recipe;
   WeightMatrix embedding;  // [vocab][hidden]
   WeightMatrix output;     // [vocab][hidden]; the embedding again when tied
-  std::vector<float> output_norm;
+  std::vector<float> output_norm, output_norm_bias;
+  WeightMatrix position_embedding;  // [learned positions][hidden]
   std::vector<LayerWeights> layers;
   Vocabulary vocabulary;        // core/text: what the tokenizer is made from
   std::string chat_template;    // the file's own template text, may be empty
@@ -54,10 +61,14 @@ struct Model {
   std::string digest;           // SHA-256 of the file's metadata block and tensor directory plus size (see load_model)
   uint64_t file_bytes = 0;
   std::string weight_types;     // "Q4_1, F32": for people
-  std::vector<std::shared_ptr<const MappedFile>> files;  // keeps the views alive
+  std::vector<std::shared_ptr<const MappedFile>> files;  // keep the views alive
+  // Matrices whose stored form no kernel reads (transposed, or halves of a block apart), rearranged when loaded.
+  std::vector<std::shared_ptr<const std::vector<uint8_t>>> rearranged;
 };
 
-// Opens a GGUF file. No pass over the weights. Errors name file, byte offset, key or tensor, expected and found.
+// Opens a GGUF file (any shard of a split one), a Hugging Face directory, or "ollama:NAME[:TAG]". No pass over the
+// weights, except over tensors that must be rearranged (Model::rearranged). Errors name file, byte offset, key or
+// tensor, expected and found.
 Result<std::shared_ptr<const Model>> load_model(const std::string& path);
 // Only the vocabulary and chat template (works on vocabulary-only GGUF files too). Tensors are not looked at.
 Result<std::shared_ptr<const Model>> load_vocabulary(const std::string& path);
