@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "core/cpu/fast/buffer.h"
-#include "core/cpu/fast/vector_kernels.h"
+#include "core/cpu/fast/few_row_kernels.h"
 
 namespace spanscope::fast {
 namespace {

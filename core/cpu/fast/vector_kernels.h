@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Vector work of the fast path: few-row products straight from stored blocks, norms, rotary embedding,
-// activations. The best instruction set of the machine is chosen at run time. A row's result does not depend
-// on how many rows run together. Any thread.
+// Vector work of the fast path: norms, rotary embedding, activations. The best instruction set of the machine
+// is chosen at run time. Any thread.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
 #include "core/model/recipe.h"
-#include "core/model/weights.h"
 
 namespace spanscope::fast {
-
-// out[r * out_stride + o] = W[o] . x[r] for outputs [first, first + count) of w; rows <= 4. Blocks are made
-// f32 in registers.  // x [rows][x_stride]
-void few_row_product(const WeightMatrix& w, uint32_t first, uint32_t count, const float* x, size_t x_stride,
-                     uint32_t rows, float* out, size_t out_stride);
 
 // out = weight * x / sqrt(mean(x^2) + eps)
 void rms_norm(const float* x, const float* weight, uint32_t n, float eps, float* out);
