@@ -2,8 +2,7 @@
 // What the bytes of a stored block mean, as the GGUF format defines them: the definition in plain code, f32
 // operations in the definition's order, so that results are equal bit for bit. d and m are f16 in the file.
 //
-// Blocks of 32 elements; half bytes: byte j holds element j in its low half and element j + 16 in its high
-// one.
+// Blocks of 32 elements. Of 16 bytes, byte j holds element j in its low half and element j + 16 in its high.
 //   Q8_0    d, 32 signed bytes q                            d * q
 //   Q4_0    d, 16 bytes                                     d * (q - 8)
 //   Q4_1    d, m, 16 bytes                                  d * q + m
@@ -13,13 +12,12 @@
 //   MXFP4   u8 exponent e, 16 bytes                         2^(e - 128) * kMxfp4Values[q]
 //
 // Blocks of 256 elements in parts of 16 or 32, each part p with its own scale s[p] (and minimum m[p]):
-//   Q2_K    16 bytes (low half s, high half m), 64 bytes of 2 bits, d, dmin         d*s * q - dmin*m
-//   Q3_K    32 bytes third bits (0: minus 4), 64 bytes of 2 bits, 12 bytes s, d     d*(s - 32) * (q - 4)
-//   Q4_K    d, dmin, 12 bytes s and m of 6 bits, 128 bytes of 4 bits                d*s * q - dmin*m
-//   Q5_K    d, dmin, 12 bytes s and m, 32 bytes fifth bits, 128 bytes of 4 bits     d*s * q - dmin*m
-//   Q6_K    128 bytes of 4 bits, 64 bytes of 2 bits above them, 16 signed s, d      d*s * (q - 32)
-//   IQ4_XS  d, u16 high bits of s, 4 bytes low bits of s, 128 bytes of 4 bits       d*(s - 32) *
-//   kIq4Values[q]
+//   Q2_K    16 bytes (low half s, high half m), 64 bytes of 2 bits, d, dmin      d*s * q - dmin*m
+//   Q3_K    32 bytes third bits, 64 bytes of 2 bits, 12 bytes s, d               d*(s - 32) * (q - 4)
+//   Q4_K    d, dmin, 12 bytes s and m of 6 bits, 128 bytes of 4 bits             d*s * q - dmin*m
+//   Q5_K    d, dmin, 12 bytes s and m, 32 bytes fifth bits, 128 bytes of 4 bits  d*s * q - dmin*m
+//   Q6_K    128 bytes of 4 bits, 64 bytes of 2 bits above them, 16 signed s, d   d*s * (q - 32)
+//   IQ4_XS  d, u16 high bits of s, 4 bytes low bits of s, 128 bytes of 4 bits    d*(s - 32) * kIq4Values[q]
 // Parts have 32 elements in Q4_K, Q5_K and IQ4_XS, 16 in the others.
 #pragma once
 #include <cstdint>
@@ -35,17 +33,6 @@ inline constexpr int8_t kMxfp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, 
 
 // `blocks` blocks from `in` as f32.  // in [blocks][block_bytes], out [blocks][block_elements]
 void dequantise_blocks(TensorType type, const uint8_t* in, uint64_t blocks, float* out);
-
-// Scales and minima of a Q4_K or Q5_K block: 8 of each, 6 bits, in 12 bytes.
-struct SixBitScales {
-  explicit SixBitScales(const uint8_t* packed);
-  uint8_t scale[8], minimum[8];
-};
-// Scales of a Q3_K block: 16 of 6 bits in 12 bytes, still with 32 added.
-struct ThirdScales {
-  explicit ThirdScales(const uint8_t* packed);
-  uint8_t scale[16];
-};
 
 namespace detail {
 // The formats with blocks of 256 (block_formats_256.cpp).

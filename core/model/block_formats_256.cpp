@@ -15,6 +15,31 @@ float half(const uint8_t* p) {
   return f16_to_f32(v);
 }
 
+// Scales and minima of a Q4_K or Q5_K block: 8 of each, 6 bits, in 12 bytes.
+struct SixBitScales {
+  explicit SixBitScales(const uint8_t* packed) {
+    for (int i = 0; i < 4; ++i) {
+      scale[i] = packed[i] & 63;
+      minimum[i] = packed[i + 4] & 63;
+      // The second four have their low 4 bits in the last 4 bytes, their high 2 bits above the first four.
+      scale[i + 4] = uint8_t((packed[i + 8] & 15) | packed[i] >> 6 << 4);
+      minimum[i + 4] = uint8_t(packed[i + 8] >> 4 | packed[i + 4] >> 6 << 4);
+    }
+  }
+  uint8_t scale[8], minimum[8];
+};
+
+// Scales of a Q3_K block: 16 of 6 bits in 12 bytes, still with 32 added.
+struct ThirdScales {
+  explicit ThirdScales(const uint8_t* packed) {
+    for (int i = 0; i < 16; ++i) {
+      const int low = packed[i % 8] >> 4 * (i / 8) & 15, high = packed[8 + i % 4] >> 2 * (i / 4) & 3;
+      scale[i] = uint8_t(low | high << 4);
+    }
+  }
+  uint8_t scale[16];
+};
+
 void q2_k(const uint8_t* in, float* out) {
   const float d = half(in + 80), dmin = half(in + 82);
   for (int s = 0; s < 8; ++s) {  // 2 bits of the first or second 32 bytes
@@ -100,23 +125,6 @@ void all(const uint8_t* in, uint64_t blocks, float* out) {
 }
 
 }  // namespace
-
-SixBitScales::SixBitScales(const uint8_t* packed) {
-  for (int i = 0; i < 4; ++i) {
-    scale[i] = packed[i] & 63;
-    minimum[i] = packed[i + 4] & 63;
-    // The second four have their low 4 bits in the last 4 bytes, their high 2 bits above the first four.
-    scale[i + 4] = uint8_t((packed[i + 8] & 15) | packed[i] >> 6 << 4);
-    minimum[i + 4] = uint8_t(packed[i + 8] >> 4 | packed[i + 4] >> 6 << 4);
-  }
-}
-
-ThirdScales::ThirdScales(const uint8_t* packed) {
-  for (int i = 0; i < 16; ++i) {
-    const int low = packed[i % 8] >> 4 * (i / 8) & 15, high = packed[8 + i % 4] >> 2 * (i / 4) & 3;
-    scale[i] = uint8_t(low | high << 4);
-  }
-}
 
 namespace detail {
 void dequantise_blocks_256(TensorType type, const uint8_t* in, uint64_t blocks, float* out) {

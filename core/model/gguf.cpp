@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
+
 #include "core/base/bytes.h"
 #include "core/model/tensor_type.h"
 
@@ -138,6 +141,25 @@ std::string shape_text(const std::vector<uint64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, " x "));
 }
 
+// Two names for the same bytes: no writer makes that, a changed offset does.
+Status check_overlaps(const Parser& p, const std::vector<GgufTensor>& tensors) {
+  std::vector<const GgufTensor*> order;
+  order.reserve(tensors.size());
+  for (const GgufTensor& t : tensors) order.push_back(&t);
+  std::sort(order.begin(), order.end(), [](const GgufTensor* a, const GgufTensor* b) {
+    return std::pair(a->data, a->entry) < std::pair(b->data, b->entry);
+  });
+  for (size_t i = 1; i < order.size(); ++i) {
+    const GgufTensor &a = *order[i - 1], &b = *order[i];
+    if (b.data < a.data + a.bytes)
+      return p.bad("SPAN-GGUF-TENSOR",
+                   fmt::format("tensor \"{}\" begins at byte {}, inside of tensor \"{}\" (bytes {} to {})",
+                               printable(b.name), b.data, printable(a.name), a.data, a.data + a.bytes),
+                   b.entry);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -198,10 +220,11 @@ Result<GgufFile> GgufFile::parse(std::span<const uint8_t> bytes, const std::stri
   }
   auto alignment = file.unsigned_value("general.alignment", 32);
   if (!alignment) return std::move(alignment).error();
-  if (*alignment == 0 || *alignment % 8 != 0 || *alignment > (1u << 20))
-    return p.bad("SPAN-GGUF-KEY",
-                 fmt::format("general.alignment is {}, expected a multiple of 8 up to 1048576", *alignment),
-                 file.find("general.alignment")->offset);
+  if (*alignment < 8 || *alignment > (1u << 20) || !std::has_single_bit(*alignment))
+    return p.bad(
+        "SPAN-GGUF-KEY",
+        fmt::format("general.alignment is {}, expected a power of two from 8 to 1048576", *alignment),
+        file.find("general.alignment")->offset);
   file.alignment_ = *alignment;
 
   SPANSCOPE_TRY(check_count(p, "tensors", tensor_count, 32, limits.tensors, 8));
@@ -251,23 +274,27 @@ Result<GgufFile> GgufFile::parse(std::span<const uint8_t> bytes, const std::stri
           "SPAN-GGUF-TENSOR",
           fmt::format("{} begins at offset {} of the data, which has {} bytes", what, t.data, available),
           t.entry);
-    if (const StoredType* row = stored_type(t.type)) {
-      if (t.shape[0] % row->elements != 0)
-        return p.bad("SPAN-GGUF-TENSOR",
-                     fmt::format("{} ({}) has rows of {} elements, expected a multiple of {}", what,
-                                 row->name, t.shape[0], row->elements),
-                     t.entry);
-      t.bytes = *n / row->elements * row->bytes;
-      if (t.bytes > available - t.data)
-        return make_error(
-            ErrorCode::truncated, "SPAN-TRUNCATED",
-            fmt::format("{} ({} {}) needs {} bytes at byte {}, {} remain; the file has {} bytes", what,
-                        row->name, shape_text(t.shape), t.bytes, begin + t.data, available - t.data,
-                        bytes.size()),
-            where, t.entry);
-    }
+    const StoredType* row = stored_type(t.type);
+    if (!row)
+      return make_error(
+          ErrorCode::unsupported, "SPAN-UNSUPPORTED-TYPE",
+          fmt::format("{} has type {}; supported are {}", what, t.type, supported_tensor_types()), where,
+          t.entry);
+    if (t.shape[0] % row->elements != 0)
+      return p.bad("SPAN-GGUF-TENSOR",
+                   fmt::format("{} ({}) has rows of {} elements, expected a multiple of {}", what, row->name,
+                               t.shape[0], row->elements),
+                   t.entry);
+    t.bytes = *n / row->elements * row->bytes;
+    if (t.bytes > available - t.data)
+      return make_error(ErrorCode::truncated, "SPAN-TRUNCATED",
+                        fmt::format("{} ({} {}) needs {} bytes at byte {}, {} remain; the file has {} bytes",
+                                    what, row->name, shape_text(t.shape), t.bytes, begin + t.data,
+                                    available - t.data, bytes.size()),
+                        where, t.entry);
     t.data += begin;
   }
+  SPANSCOPE_TRY(check_overlaps(p, file.tensors_));
   return file;
 }
 

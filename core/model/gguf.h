@@ -31,8 +31,8 @@ struct GgufTensor {
   std::vector<uint64_t> shape;  // fastest dimension first, as stored
   uint32_t type = 0;            // the file format's number; ggml_type_name() names it
   uint64_t data = 0;            // absolute byte offset of the first element
-  uint64_t bytes = 0;           // 0 when the type is unknown
-  uint64_t entry = 0;           // byte offset of the directory entry, for errors
+  uint64_t bytes = 0;
+  uint64_t entry = 0;  // byte offset of the directory entry, for errors
 };
 
 // Name of a tensor type number ("Q4_K"), or "type 99".
@@ -45,9 +45,10 @@ struct GgufLimits {
 
 class GgufFile {
  public:
-  // `where` names the file in errors. check_tensors: tensor data must lie inside the file (off for
-  // vocabulary-only use). Errors: SPAN-GGUF-MAGIC, SPAN-GGUF-VERSION, SPAN-TRUNCATED, SPAN-GGUF-KEY,
-  // SPAN-GGUF-TENSOR, SPAN-LIMIT.
+  // `where` names the file in errors. check_tensors: tensors must have known types and lie inside the file,
+  // aligned and apart (off for vocabulary-only use: `data` then counts from the data section, `bytes` is 0).
+  // Errors: SPAN-GGUF-MAGIC, SPAN-GGUF-VERSION, SPAN-TRUNCATED, SPAN-GGUF-KEY, SPAN-GGUF-TENSOR,
+  // SPAN-UNSUPPORTED-TYPE, SPAN-LIMIT.
   static Result<GgufFile> parse(std::span<const uint8_t> bytes, const std::string& where,
                                 bool check_tensors = true, GgufLimits limits = {});
 
