@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Products of one to four rows with a stored matrix, straight from its blocks. The best instruction set of the
-// machine is chosen at run time. A row's result does not depend on how many rows run together. Any thread.
+// Products of one to four rows with a stored matrix, straight from its blocks. The best instruction set of
+// the machine is chosen at run time. A row's result does not depend on how many rows run together. Any
+// thread.
 #pragma once
 #include <cstddef>
 #include <cstdint>
