@@ -6,6 +6,8 @@
 #include <QPainterPath>
 #include <cmath>
 
+#include "core/report/figure/text_width.h"
+
 namespace spanscope {
 namespace {
 QColor color(const Color& c) { return QColor(c.r, c.g, c.b, c.a); }
@@ -87,12 +89,21 @@ void paintDisplayList(QPainter& painter, const DisplayList& list) {
         painter.setFont(font);
         painter.setPen(color(d.fill));
         const QString text = QString::fromStdString(d.text);
-        double x = d.x;
-        if (d.anchor != TextAnchor::start) {
-          const double width = QFontMetricsF(font).horizontalAdvance(text);
-          x -= d.anchor == TextAnchor::middle ? width / 2 : width;
+        const double width = QFontMetricsF(font).horizontalAdvance(text);
+        // The figure was laid out without knowing this machine's font: a wider one is narrowed to the room it was given,
+        // so that no label runs into its neighbour.
+        const double room = d.mono ? width : text_width(d.text, d.size, d.bold);
+        const double narrow = width > room + 0.5 ? room / width : 1.0;
+        const double shift = d.anchor == TextAnchor::start ? 0 : d.anchor == TextAnchor::middle ? 0.5 : 1;
+        if (narrow == 1.0) {
+          painter.drawText(QPointF(d.x - shift * width, d.y), text);
+        } else {
+          painter.save();
+          painter.translate(d.x - shift * room, d.y);
+          painter.scale(narrow, 1);
+          painter.drawText(QPointF(0, 0), text);
+          painter.restore();
         }
-        painter.drawText(QPointF(x, d.y), text);
         break;
       }
       case DrawItem::Kind::hatch: paintHatch(painter, rect, d); break;

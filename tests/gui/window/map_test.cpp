@@ -9,6 +9,7 @@
 
 #include "core/report/figure/palette.h"
 #include "tests/gui/support/shown.h"
+#include "core/report/figure/text_width.h"
 #include "widgets/figure/painter.h"
 #include "widgets/panels/map_tip.h"
 #include "widgets/panels/map_view.h"
@@ -137,6 +138,41 @@ TEST_CASE("rows and rest add up to the strip, at every threshold") {
       REQUIRE(shown + rest == d.history().turns[t].total);
     }
   }
+}
+
+TEST_CASE("a wide font does not run out of the room that a figure gave its labels") {
+  for (const TextAnchor anchor : {TextAnchor::start, TextAnchor::middle, TextAnchor::end})
+    for (const bool bold : {false, true})
+      for (const int stretch : {100, 160}) {
+        DisplayList list;
+        list.width = 400, list.height = 30;
+        DrawItem item;
+        item.kind = DrawItem::Kind::text;
+        item.text = "reply to git_show retry rewrite 0123456789";
+        item.x = 200, item.y = 20, item.size = 11, item.bold = bold, item.anchor = anchor;
+        item.fill = {0, 0, 0, 255};
+        list.items = {item};
+        QImage image(400, 30, QImage::Format_RGB32);
+        image.fill(Qt::white);
+        QPainter painter(&image);
+        QFont font = painter.font();
+        font.setStretch(stretch);
+        painter.setFont(font);
+        paintDisplayList(painter, list);
+        painter.end();
+        const double room = text_width(item.text, item.size, bold);
+        const double left = anchor == TextAnchor::start ? 200 : anchor == TextAnchor::middle ? 200 - room / 2 : 200 - room;
+        int ink = 0;
+        for (int x = 0; x < 400; ++x)
+          for (int y = 0; y < 30; ++y)
+            if (image.pixel(x, y) != 0xffffffffu) {
+              ++ink;
+              INFO("anchor " << int(anchor) << ", bold " << bold << ", stretch " << stretch << ", x " << x);
+              REQUIRE(x >= left - 2);
+              REQUIRE(x <= left + room + 2);
+            }
+        CHECK(ink > 100);
+      }
 }
 
 TEST_CASE("zero, few, read, lost and absent look different, in both themes") {
