@@ -7,7 +7,7 @@
 #include "core/model/gguf.h"
 #include "tests/support/catch.h"
 #include "tests/support/oracles.h"
-#include "tests/unit/model/gguf_builder.h"
+#include "tests/support/gguf_builder.h"
 
 using namespace spanscope;
 using namespace spanscope::test;

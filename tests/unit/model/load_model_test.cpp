@@ -10,8 +10,8 @@
 
 #include "core/model/weights.h"
 #include "tests/support/catch.h"
+#include "tests/support/gguf_builder.h"
 #include "tests/support/oracles.h"
-#include "tests/unit/model/gguf_builder.h"
 
 using namespace spanscope;
 using namespace spanscope::test;
@@ -101,9 +101,9 @@ TEST_CASE("a small llama model") {
   CHECK(m->output.data == m->embedding.data);
   CHECK(r.window == std::vector<uint32_t>{0});
   CHECK(r.moe_layers() == 0);
-  REQUIRE(r.inverse_frequency.size() == 8);
-  CHECK(r.inverse_frequency[0] == 1.0f);
-  CHECK(r.inverse_frequency[4] == Approx(0.01).epsilon(1e-6));
+  REQUIRE(r.rotary_tables[0].inverse_frequency.size() == 8);
+  CHECK(r.rotary_tables[0].inverse_frequency[0] == 1.0f);
+  CHECK(r.rotary_tables[0].inverse_frequency[4] == Approx(0.01).epsilon(1e-6));
   CHECK(m->weight_types == "F32");
   CHECK(m->digest.size() == 64);
   CHECK(m->chat_template == "{{ messages }}");
@@ -140,8 +140,10 @@ TEST_CASE("an output matrix, rotary factors and scaling") {
     g.tensor({"rope_freqs.weight", {8}, 0, b.data});
   }));
   for (size_t i = 0; i < 8; ++i) {
-    CHECK(linear->recipe.inverse_frequency[i] == plain->recipe.inverse_frequency[i] / 4);
-    CHECK(factors->recipe.inverse_frequency[i] == plain->recipe.inverse_frequency[i] / float(i + 1));
+    CHECK(linear->recipe.rotary_tables[0].inverse_frequency[i] ==
+          plain->recipe.rotary_tables[0].inverse_frequency[i] / 4);
+    CHECK(factors->recipe.rotary_tables[0].inverse_frequency[i] ==
+          plain->recipe.rotary_tables[0].inverse_frequency[i] / float(i + 1));
   }
   CHECK(load(changed([](GgufBuilder& g) { g.f32("llama.attention.scale", 0.5f); }))->recipe.attention_scale ==
         0.5f);
@@ -158,12 +160,12 @@ TEST_CASE("experts: stacked tensors and one tensor per expert are the same model
     CHECK(m->recipe.expert_feed_forward == 64);
     CHECK(m->recipe.renormalise_experts);
     REQUIRE(m->layers[0].experts.size() == 3);
-    CHECK_FALSE(m->layers[0].gate);
+    CHECK_FALSE(m->layers[0].dense.gate);
   }
   std::vector<float> a(64), b(64);
   for (size_t e = 0; e < 3; ++e)
-    for (WeightMatrix ExpertWeights::*part :
-         {&ExpertWeights::gate, &ExpertWeights::up, &ExpertWeights::down}) {
+    for (WeightMatrix FeedForwardWeights::*part :
+         {&FeedForwardWeights::gate, &FeedForwardWeights::up, &FeedForwardWeights::down}) {
       const WeightMatrix &x = stacked->layers[0].experts[e].*part, &y = single->layers[0].experts[e].*part;
       REQUIRE(x.cols == y.cols);
       REQUIRE(x.rows == y.rows);
@@ -178,7 +180,7 @@ TEST_CASE("experts: stacked tensors and one tensor per expert are the same model
 
 TEST_CASE("refused by name") {
   refused(changed([](GgufBuilder& g) { g.text("general.architecture", "mamba"); }), "SPAN-UNSUPPORTED-ARCH",
-          "\"mamba\" is not supported; supported are: llama");
+          "\"mamba\" is not supported (it has recurrent or linear-attention layers");
   refused(changed([](GgufBuilder& g) { g.remove_key("general.architecture"); }), "SPAN-GGUF-KEY",
           "general.architecture");
   refused(changed([](GgufBuilder& g) {
@@ -188,16 +190,17 @@ TEST_CASE("refused by name") {
           "SPAN-UNSUPPORTED-TYPE", "type 99; supported are F32, F16");
   refused(changed([](GgufBuilder& g) {
             TensorSpec* t = g.find("blk.0.ffn_down.weight");
-            t->type = 20;  // IQ4_NL: known to the format, not to this program
+            t->type = 26;  // I32: known to the format, no weights
           }),
-          "SPAN-UNSUPPORTED-TYPE", "IQ4_NL");
-  refused(changed([](GgufBuilder& g) { g.text("llama.rope.scaling.type", "yarn"); }), "SPAN-UNSUPPORTED",
-          "\"yarn\"");
+          "SPAN-UNSUPPORTED-TYPE", "I32");
+  refused(changed([](GgufBuilder& g) { g.text("llama.rope.scaling.type", "other"); }), "SPAN-UNSUPPORTED",
+          "\"other\"");
   refused(changed([](GgufBuilder& g) { g.u32("llama.attention.value_length", 8); }), "SPAN-UNSUPPORTED",
           "values of 8");
-  refused(changed([](GgufBuilder& g) { g.u32("split.count", 3); }), "SPAN-UNSUPPORTED", "3 files");
-  refused(changed([](GgufBuilder& g) { g.tensor_f32("blk.0.attn_q.bias", {32}); }), "SPAN-UNSUPPORTED-TENSOR",
-          "blk.0.attn_q.bias");
+  refused(changed([](GgufBuilder& g) { g.u32("split.count", 3).u32("split.no", 0); }), "SPAN-GGUF-SPLIT",
+          "shard 1 of 3");
+  refused(changed([](GgufBuilder& g) { g.tensor_f32("blk.0.ssm_d", {32}); }), "SPAN-UNSUPPORTED-TENSOR",
+          "blk.0.ssm_d");
 }
 
 TEST_CASE("keys and tensors that do not fit together") {

@@ -5,7 +5,7 @@
 #include "core/base/half.h"
 #include "core/model/weights.h"
 #include "tests/support/catch.h"
-#include "tests/unit/model/gguf_builder.h"
+#include "tests/support/gguf_builder.h"
 
 using namespace spanscope;
 using namespace spanscope::test;

@@ -109,19 +109,20 @@ class GgufBuilder {
     }
     Bytes data;
     for (const auto& t : tensors) {
-      data.data.resize((data.data.size() + 31) / 32 * 32);
+      data.data.resize((data.data.size() + alignment - 1) / alignment * alignment);
       out.text(t.name).put<uint32_t>(uint32_t(t.shape.size()));
       for (uint64_t d : t.shape) out.put(d);
       out.put(t.type).put<uint64_t>(t.offset == UINT64_MAX ? data.data.size() : t.offset);
       data.data.insert(data.data.end(), t.data.begin(), t.data.end());
     }
-    out.data.resize((out.data.size() + 31) / 32 * 32);
+    out.data.resize((out.data.size() + alignment - 1) / alignment * alignment);
     out.data.insert(out.data.end(), data.data.begin(), data.data.end());
     return out.data;
   }
 
   std::string magic = "GGUF";
   uint32_t version = 3;
+  size_t alignment = 32;  // of the data; the key that says so is up to the caller
   uint64_t tensor_count = UINT64_MAX, key_count = UINT64_MAX;  // UINT64_MAX: the true number
   std::vector<TensorSpec> tensors;
 
