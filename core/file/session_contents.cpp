@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/file/session_contents.h"
 
+#include <xxhash.h>
 #include <zstd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 #include <set>
@@ -26,16 +28,6 @@ uint32_t u32_at(Bytes bytes, uint64_t at) {
 }
 
 std::string number(uint64_t n) { return std::to_string(n); }
-
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> out;
-  for (size_t at = 0; at <= text.size() && !text.empty();) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    out.push_back(text.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return out;
-}
 
 bool is_skippable(uint32_t magic) { return (magic & 0xfffffff0u) == 0x184D2A50u; }
 
@@ -67,90 +59,53 @@ void group_parts(Contents& out) {
   }
 }
 
+void by_sequence(std::vector<PhysicalFrame>& frames) {
+  std::stable_sort(frames.begin(), frames.end(), [](const PhysicalFrame& a, const PhysicalFrame& b) { return a.seq < b.seq; });
+}
+
+void find_missing(Contents& out, uint64_t expected, uint64_t found, uint64_t offset) {
+  out.find(Grade::loss, "SPAN-MISSING",
+           found == expected + 1 ? "frame " + number(expected) + " is missing"
+                                 : "frames " + number(expected) + " to " + number(found - 1) + " are missing",
+           offset);
+}
+
 // Uses index and seek table. Nothing on any disagreement: then the file is walked. `why` says what disagreed.
 std::optional<Contents> by_index(Bytes file, const std::string& path, std::string& why) {
-  uint64_t table_bytes = 0;
-  const auto table = read_seek_table(file, table_bytes);
-  if (!table) {
-    why = "no seek table at the end";
-    return std::nullopt;
-  }
-  uint64_t total = table_bytes;
-  for (const SeekEntry& e : *table) total += e.compressed;
-  if (total != file.size() || table->size() < 3) {
-    why = "the seek table covers " + number(total) + " bytes in " + number(table->size()) + " frames, the file has " +
-          number(file.size()) + " bytes";
-    return std::nullopt;
-  }
-  if (table->front().compressed != kPreambleBytes || table->front().content != 0) {
-    why = "the seek table does not begin with the preamble";
-    return std::nullopt;
-  }
-  // The last entry is the index, the first the preamble.
-  const uint64_t index_bytes = table->back().compressed;
-  const uint64_t index_at = file.size() - table_bytes - index_bytes;
-  const Bytes index_frame = file.subspan(index_at, index_bytes);
-  if (declared_content(index_frame) != table->back().content) {
-    why = "the seek table and the index frame disagree about the index's size";
-    return std::nullopt;
-  }
-  auto index = decode_frame(index_frame, path);
-  if (!index) {
-    why = "the index cannot be read: " + index.error().message;
-    return std::nullopt;
-  }
-  auto header = frame_header(*index, path);
-  if (!header || header->kind != "index") {
-    why = "the last frame is not an index";
-    return std::nullopt;
-  }
-  if (header->version > kIndexVersion) {
-    why = "the index has version " + number(header->version) + ", this program reads " + number(kIndexVersion);
-    return std::nullopt;
-  }
-  const uint64_t n = table->size() - 2;
-  auto offset = index->get<uint64_t>("offset", n);
-  auto compressed = index->get<uint64_t>("compressed", n);
-  auto content = index->get<uint64_t>("content", n);
-  auto hash = index->get<uint64_t>("xxh64", n);
-  auto kind = index->get<uint32_t>("kind", n);
-  auto version = index->get<uint32_t>("version", n);
-  auto turn = index->get<uint32_t>("turn", n);
-  auto part = index->get<uint32_t>("part", n);
-  auto parts = index->get<uint32_t>("parts", n);
-  const auto kinds = split_list(index->metadata["kinds"]);
-  if (!offset || !compressed || !content || !hash || !kind || !version || !turn || !part || !parts || header->seq != n) {
-    why = "the index does not list " + number(n) + " frames";
-    return std::nullopt;
-  }
+  auto tables = read_tables(file, path, why);
+  if (!tables) return std::nullopt;
   Contents out;
-  out.session = header->session;
-  uint64_t at = kPreambleBytes;
-  for (uint64_t i = 0; i < n; ++i) {
-    const SeekEntry& e = (*table)[i + 1];
-    if ((*offset)[i] != at || (*compressed)[i] != e.compressed || (*content)[i] != e.content || (*kind)[i] >= kinds.size() ||
-        (*parts)[i] == 0 || (*parts)[i] > kMaxParts) {
-      why = "index and seek table disagree about frame " + number(i);
-      return std::nullopt;
+  out.session = tables->session;
+  // Gaps are what a repaired file could not keep; they stay a loss. A resumed file's older indices have numbers too.
+  uint64_t next = 0;
+  for (PhysicalFrame& f : tables->rows) {
+    if (f.kind != kSkippableKind) {
+      if (f.seq > next) find_missing(out, next, f.seq, f.offset);
+      next = uint64_t(f.seq) + 1;
     }
-    out.physical.push_back({at, e.compressed, e.content, (*hash)[i], kinds[(*kind)[i]], (*version)[i], uint32_t(i), (*turn)[i],
-                            (*part)[i], (*parts)[i]});
-    at += e.compressed;
+    (f.kind == kSkippableKind || f.kind == "index" ? out.others : out.physical).push_back(std::move(f));
   }
-  if (at != index_at) {
-    why = "the index covers " + number(at) + " bytes, the frames end at " + number(index_at);
-    return std::nullopt;
-  }
-  if (out.physical.front().kind != "session") {
+  if (tables->seq > next) find_missing(out, next, tables->seq, tables->index.offset);
+  if (out.physical.empty() || out.physical.front().kind != "session" || out.physical.front().seq != 0) {
     why = "the first frame is not the session header";
     return std::nullopt;
   }
+  const size_t before = out.findings.size();
   group_parts(out);
-  if (!out.findings.empty()) {
+  if (tables->version <= 1 && out.findings.size() != before) {
     why = "the index lists blobs whose parts are not complete";
     return std::nullopt;
   }
-  out.hashed = out.finished = true;
+  for (const PhysicalFrame& f : out.physical) {
+    if (f.kind != "loss" || out.findings.size() >= kMaxDamages) continue;
+    const auto blob = decode_frame(file.subspan(f.offset, f.compressed), path);
+    out.findings.push_back(blob ? loss_finding(*blob, f.offset)
+                                : Finding{Grade::loss, "SPAN-LOSS", "a note of loss cannot be read", {}, f.offset});
+  }
+  out.others.push_back(tables->index);
+  out.others.push_back(tables->table);
+  out.next_seq = tables->seq + 1;
+  out.hashed = out.finished = out.whole_to_the_end = true;
   return out;
 }
 
@@ -171,6 +126,7 @@ class Walk {
     while (at_ < file_.size()) {
       if (out_.physical.size() >= kMaxFrames) {
         out_.find(Grade::loss, "SPAN-LIMIT", "more than " + number(kMaxFrames) + " frames; the rest is not read", at_);
+        in_order_ = false;
         break;
       }
       if (out_.findings.size() >= kMaxDamages) {
@@ -179,15 +135,17 @@ class Walk {
       }
       const std::string problem = step();
       if (problem.empty()) continue;
+      in_order_ = false;
       const uint64_t resume = next_magic(file_, at_ + 1);
       out_.find(Grade::loss, resume == file_.size() ? "SPAN-TRUNCATED" : "SPAN-DAMAGED",
                 problem + "; " + number(resume - at_) + " bytes passed over", at_);
       at_ = resume;
     }
     // A repeated or swapped frame leaves the right one in place: order by sequence.
-    std::stable_sort(out_.physical.begin(), out_.physical.end(),
-                     [](const PhysicalFrame& a, const PhysicalFrame& b) { return a.seq < b.seq; });
+    by_sequence(out_.physical);
     group_parts(out_);
+    out_.whole_to_the_end = in_order_;
+    out_.next_seq = uint32_t(next_);
     return std::move(out_);
   }
 
@@ -199,6 +157,10 @@ class Walk {
     if (is_skippable(magic)) {  // an older index's seek table, or a foreign skippable frame
       const uint64_t size = rest.size() >= 8 ? uint64_t(8) + u32_at(rest, 4) : UINT64_MAX;
       if (size > file_.size() - at_) return "a skippable frame is cut";
+      // Bytes that nothing vouches for: an older seek table is expected here, anything else is said.
+      const bool table = magic == kSeekTableFrameMagic && size >= 17 && u32_at(file_, at_ + size - 4) == kSeekTableMagic;
+      if (!table) out_.find(Grade::warning, "SPAN-SKIPPABLE", number(size) + " bytes of a foreign skippable frame passed over", at_);
+      out_.others.push_back({at_, size, 0, 0, kSkippableKind, 1, 0xffffffffu});
       at_ += size;
       return {};
     }
@@ -213,13 +175,15 @@ class Walk {
       if (header->kind != "session" || header->seq != 0) return "frame of kind " + header->kind + " before the session header";
       out_.session = header->session;
     }
-    accept(*header, rest.first(size));
+    accept(*blob, *header, rest.first(size));
     at_ += size;
     return {};
   }
 
-  void accept(const FrameHeader& header, Bytes frame) {
-    if (header.session != out_.session) {
+  void accept(const Blob& blob, const FrameHeader& header, Bytes frame) {
+    const bool foreign = header.session != out_.session;
+    if (foreign || seen_.contains(header.seq) || header.seq < next_ || header.seq == 0xffffffffu) in_order_ = false;
+    if (foreign) {
       out_.find(Grade::loss, "SPAN-FOREIGN", "frame of another session passed over (" + header.kind + ")", at_);
       return;
     }
@@ -227,31 +191,76 @@ class Walk {
       out_.find(Grade::loss, "SPAN-REPEATED", "frame " + number(header.seq) + " is there twice; the second is passed over", at_);
       return;
     }
-    if (header.seq > next_)
-      out_.find(Grade::loss, "SPAN-MISSING",
-                header.seq == next_ + 1 ? "frame " + number(next_) + " is missing"
-                                        : "frames " + number(next_) + " to " + number(header.seq - 1) + " are missing",
-                at_);
+    if (header.seq > next_) find_missing(out_, next_, header.seq, at_);
     if (header.seq < next_) out_.find(Grade::loss, "SPAN-SWAPPED", "frame " + number(header.seq) + " stands out of order", at_);
     next_ = std::max<uint64_t>(next_, uint64_t(header.seq) + 1);
-    if (header.kind == "index") return;
-    if (header.kind == "loss") out_.find(Grade::loss, "SPAN-LOSS", "the recorder stopped here: it could not write on", at_);
-    out_.physical.push_back({at_, frame.size(), declared_content(frame), 0, header.kind, header.version, header.seq, header.turn,
-                             header.part, header.parts});
+    PhysicalFrame f{at_, frame.size(), declared_content(frame), 0, header.kind, header.version, header.seq, header.turn,
+                    header.part, header.parts};
+    if (header.kind == "loss" && out_.findings.size() < kMaxDamages) out_.findings.push_back(loss_finding(blob, at_));
+    (header.kind == "index" ? out_.others : out_.physical).push_back(std::move(f));
   }
 
   Bytes file_;
   const std::string& path_;
   uint64_t at_, next_ = 0;
+  bool in_order_ = true;
   std::set<uint32_t> seen_;
   Contents out_;
 };
 
-// "37 closed turns can be read, it ends inside turn 38"
-std::string what_remains(const Contents& contents) {
+}  // namespace
+
+std::string place_of(const PhysicalFrame& f, const std::string& path) {
+  std::string where = path + " frame " + number(f.seq) + " (" + f.kind;
+  if (f.turn != 0xffffffffu) where += ", turn " + number(uint64_t(f.turn) + 1);
+  return where + ")";
+}
+
+Result<Blob> read_physical(Bytes file, const Contents& contents, size_t i, const std::string& path) {
+  const PhysicalFrame& f = contents.physical[i];
+  const std::string where = place_of(f, path);
+  const Bytes bytes = file.subspan(f.offset, f.compressed);
+  if (contents.hashed && XXH64(bytes.data(), bytes.size(), 0) != f.hash)
+    return make_error(ErrorCode::corrupt, "SPAN-HASH", "the frame's bytes are not the ones that were written", where, f.offset);
+  auto blob = decode_frame(bytes, where);
+  if (!blob) {
+    blob.error().offset = f.offset;
+    return blob;
+  }
+  auto header = frame_header(*blob, where);
+  if (!header) return std::move(header).error();
+  if (header->session != contents.session || header->kind != f.kind || header->seq != f.seq || header->version != f.version ||
+      header->turn != f.turn || header->part != f.part || header->parts != f.parts)
+    return make_error(ErrorCode::corrupt, "SPAN-FOREIGN",
+                      "expected frame " + number(f.seq) + " of kind " + f.kind + " of this session, found " + number(header->seq) +
+                          " of kind " + header->kind,
+                      where, f.offset);
+  return blob;
+}
+
+Finding loss_finding(const Blob& blob, uint64_t offset) {
+  const auto reason = blob.metadata.find("reason"), grade = blob.metadata.find("grade");
+  const bool warning = grade != blob.metadata.end() && grade->second == "warning";
+  return {warning ? Grade::warning : Grade::loss, "SPAN-LOSS",
+          reason == blob.metadata.end() ? "the recorder stopped here: it could not write on" : reason->second, {}, offset};
+}
+
+std::span<const uint8_t> session_preamble() {
+  static const std::array<uint8_t, kPreambleBytes> bytes = [] {
+    std::array<uint8_t, kPreambleBytes> out{};
+    const uint32_t length = sizeof kSignature;
+    std::memcpy(out.data(), &kSkippableMagic, 4);
+    std::memcpy(out.data() + 4, &length, 4);
+    std::memcpy(out.data() + 8, kSignature, sizeof kSignature);
+    return out;
+  }();
+  return bytes;
+}
+
+std::string what_remains(const std::vector<FrameInfo>& frames) {
   std::set<uint32_t> closed;
   uint32_t last = 0xffffffffu;
-  for (const FrameInfo& f : contents.frames) {
+  for (const FrameInfo& f : frames) {
     if (f.kind == "turn_end") closed.insert(f.turn);
     if (f.turn != 0xffffffffu) last = f.turn;
   }
@@ -260,15 +269,9 @@ std::string what_remains(const Contents& contents) {
   return out;
 }
 
-}  // namespace
-
 Result<Contents> read_contents(Bytes file, const std::string& path) {
-  uint8_t preamble[kPreambleBytes];
-  const uint32_t length = sizeof kSignature;
-  std::memcpy(preamble, &kSkippableMagic, 4);
-  std::memcpy(preamble + 4, &length, 4);
-  std::memcpy(preamble + 8, kSignature, sizeof kSignature);
-  const bool signed_ = std::memcmp(file.data(), preamble, std::min<size_t>(file.size(), kPreambleBytes)) == 0;
+  const auto preamble = session_preamble();
+  const bool signed_ = std::memcmp(file.data(), preamble.data(), std::min<size_t>(file.size(), kPreambleBytes)) == 0;
   // A damaged signature costs nothing else, provided that a frame follows in its place.
   const bool frame_follows = file.size() >= kPreambleBytes + 4 && u32_at(file, kPreambleBytes) == kZstdMagic;
   auto not_a_session = [&] {
@@ -293,7 +296,7 @@ Result<Contents> read_contents(Bytes file, const std::string& path) {
   if (!signed_)
     contents.findings.insert(contents.findings.begin(), {Grade::loss, "SPAN-DAMAGED", "the first 16 bytes are not a session's", {}, 0});
   contents.findings.insert(contents.findings.begin(),
-                           {Grade::warning, "SPAN-UNFINISHED", "unfinished (" + why + "); " + what_remains(contents), {}, {}});
+                           {Grade::warning, "SPAN-UNFINISHED", "unfinished (" + why + "); " + what_remains(contents.frames), {}, {}});
   return contents;
 }
 

@@ -25,15 +25,23 @@
 //     hash, and compressed blocks have padding): offset, compressed, content u64 [n]; xxh64 u64 [n] over the compressed
 //     bytes; kind u32 [n] into the comma list "kinds" of its metadata; version, turn, part, parts u32 [n] (turn 2^32-1: none).
 //     It must fit one frame of 64 MiB. The seek table carries the same sizes. If they disagree, both are ignored and the
-//     file is walked.
+//     file is walked. A file that was continued or repaired has an index of version 2, which also lists the older indices,
+//     the older seek tables (kind "skippable", content 0) and, as seq u32 [n], sequence numbers: a gap among them is a
+//     frame that repair could not keep.
 //  4. Finished means: a valid seek table at the end, and an index whose frames, with itself and the skippables, cover the
 //     file exactly. Anything else opens as unfinished and says what remains.
 //  5. Nothing on disk is patched. One write per frame, by one thread; fdatasync at each turn's end. Room for a frame is
 //     reserved before it is written, so a full disk ends the file at a frame's border, with a "loss" frame if one fits.
+//     Continuing writes behind what is there - an unfinished end, or index and seek table - and then a new index and table
+//     over everything; the last ones count. A file that does not end at a frame's border is not continued but repaired
+//     first. Whoever writes holds an open-file-description lock on the file, so that readers can tell whether it grows.
+//     Repair writes a new file: the good frames byte for byte, a "loss" frame that says what is gone, index and table.
+//     "loss" has the metadata "reason" and, when nothing but the end is missing, "grade" "warning".
 //  6. Walking: frame sizes by ZSTD_findFrameCompressedSize; where that fails the next frame magic is searched, and only
 //     what decompresses with a right checksum and a right session id is accepted. What was passed over is a finding.
 //  7. Unknown kinds are kept and left alone; unknown tensors and keys are ignored; a higher "v" makes that frame
-//     unavailable, and the message names both versions.
+//     unavailable, and the message names both versions and the program that wrote it. A lower "v" is converted when it is
+//     read (core/record/schema_versions.h); converters are kept for ever.
 //  8. Limits, checked before allocating: declared content <= 64 MiB, window log <= 26, blob header <= 1 MiB, <= 4096
 //     tensors, <= 8 dimensions, names <= 128 bytes of [A-Za-z0-9_./-], no duplicates, tensors tile the data exactly,
 //     <= 2^24 frames, <= 1024 parts of <= 1 GiB together.
@@ -59,6 +67,6 @@ inline constexpr uint32_t kMaxParts = 1024;
 inline constexpr uint64_t kMaxJoined = uint64_t(1) << 30;
 inline constexpr uint32_t kMaxDamages = 1000;  // places of damage after which walking gives up
 inline constexpr int kCompressionLevel = 1;
-inline constexpr uint32_t kIndexVersion = 1;
+inline constexpr uint32_t kIndexVersion = 2;  // of the newest index that is read; plain sessions are written with 1
 
 }  // namespace spanscope

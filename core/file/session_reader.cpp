@@ -26,45 +26,28 @@ class Reader : public SessionReader {
       return make_error(ErrorCode::not_found, "SPAN-FRAME", "no frame " + std::to_string(i), path_);
     const size_t first = contents_.first[i];
     const uint32_t parts = contents_.physical[first].parts;
-    if (parts == 1) return read(first);
+    if (parts == 1) return read_physical(bytes_, contents_, first, path_);
     std::vector<Blob> blobs;
     for (uint32_t p = 0; p < parts; ++p) {
-      auto blob = read(first + p);
+      auto blob = read_physical(bytes_, contents_, first + p, path_);
       if (!blob) return blob;
       blobs.push_back(std::move(*blob));
     }
-    return join_parts(std::move(blobs), place(contents_.physical[first]));
+    return join_parts(std::move(blobs), place_of(contents_.physical[first], path_));
+  }
+
+  std::vector<Finding> check_tables() const override {
+    std::vector<Finding> out;
+    if (!contents_.hashed) return out;
+    for (const PhysicalFrame& f : contents_.others)
+      if (XXH64(bytes_.data() + f.offset, f.compressed, 0) != f.hash)
+        out.push_back({Grade::loss, "SPAN-HASH",
+                       f.kind == "index" ? "an older index is not what was written" : "a skippable frame is not what was written",
+                       path_, f.offset});
+    return out;
   }
 
  private:
-  std::string place(const PhysicalFrame& f) const {
-    std::string where = path_ + " frame " + std::to_string(f.seq) + " (" + f.kind;
-    if (f.turn != 0xffffffffu) where += ", turn " + std::to_string(uint64_t(f.turn) + 1);
-    return where + ")";
-  }
-
-  Result<Blob> read(size_t physical) const {
-    const PhysicalFrame& f = contents_.physical[physical];
-    const std::string where = place(f);
-    const auto bytes = bytes_.subspan(f.offset, f.compressed);
-    if (contents_.hashed && XXH64(bytes.data(), bytes.size(), 0) != f.hash)
-      return make_error(ErrorCode::corrupt, "SPAN-HASH", "the frame's bytes are not the ones that were written", where, f.offset);
-    auto blob = decode_frame(bytes, where);
-    if (!blob) {
-      blob.error().offset = f.offset;
-      return blob;
-    }
-    auto header = frame_header(*blob, where);
-    if (!header) return std::move(header).error();
-    if (header->session != contents_.session || header->kind != f.kind || header->seq != f.seq || header->version != f.version ||
-        header->turn != f.turn || header->part != f.part || header->parts != f.parts)
-      return make_error(ErrorCode::corrupt, "SPAN-FOREIGN",
-                        "expected frame " + std::to_string(f.seq) + " of kind " + f.kind + " of this session, found " +
-                            std::to_string(header->seq) + " of kind " + header->kind,
-                        where, f.offset);
-    return blob;
-  }
-
   std::shared_ptr<const void> owner_;
   std::span<const uint8_t> bytes_;
   const std::string path_;
@@ -97,6 +80,7 @@ VerifyReport verify_session(const SessionReader& reader) {
   VerifyReport report;
   report.finished = reader.finished();
   report.findings = reader.findings();
+  for (Finding& f : reader.check_tables()) report.findings.push_back(std::move(f));
   for (size_t i = 0; i < reader.frames().size(); ++i) {
     auto blob = reader.frame(i);
     ++report.frames;

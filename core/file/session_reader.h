@@ -35,6 +35,8 @@ class SessionReader {
   virtual const std::vector<FrameInfo>& frames() const = 0;
   virtual const std::vector<Finding>& findings() const = 0;  // of opening
   virtual Result<Blob> frame(size_t i) const = 0;            // decompresses and checks
+  // Checks what frames() leaves out: the indices and seek tables of a session that was continued.
+  virtual std::vector<Finding> check_tables() const = 0;
 };
 
 // Reads everything: every frame's hash, checksum, metadata, sequence; index and seek table. Findings by grade; empty and

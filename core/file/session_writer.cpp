@@ -18,8 +18,11 @@
 #include <system_error>
 #include <thread>
 
+#include "core/base/files.h"
 #include "core/file/frame_codec.h"
+#include "core/file/session_contents.h"
 #include "core/file/session_format.h"
+#include "core/file/session_index.h"
 
 namespace spanscope {
 namespace {
@@ -48,44 +51,20 @@ std::string random_id() {
   return id;
 }
 
-// A zstd frame of raw blocks. The index is stored so: no other frame holds its hash, and in a compressed frame some
-// padding bits could flip without anybody noticing. Here every bit counts.
-std::vector<uint8_t> stored_frame(const std::vector<uint8_t>& content) {
-  std::vector<uint8_t> out;
-  put(out, kZstdMagic);
-  put(out, uint8_t(0xE4));  // content size in 8 bytes, single segment, checksum
-  put(out, uint64_t(content.size()));
-  constexpr size_t kBlock = 128 << 10;
-  size_t at = 0;
-  do {
-    const size_t size = std::min(kBlock, content.size() - at);
-    const uint32_t header = uint32_t(size << 3) | (at + size == content.size() ? 1u : 0u);  // type 0: raw
-    out.insert(out.end(), {uint8_t(header), uint8_t(header >> 8), uint8_t(header >> 16)});
-    out.insert(out.end(), content.begin() + ptrdiff_t(at), content.begin() + ptrdiff_t(at + size));
-    at += size;
-  } while (at < content.size());
-  put(out, uint32_t(XXH64(content.data(), content.size(), 0)));
-  return out;
-}
-
 bool no_room(int code) { return code == ENOSPC || code == EDQUOT || code == EFBIG; }
 
 struct Job {
-  enum class Kind { frame, raw, sync } kind = Kind::frame;
+  enum class Kind { frame, raw, reserved, sync } kind = Kind::frame;
   FrameTag tag;
-  std::vector<uint8_t> bytes;  // content of a frame, or bytes to write as they are
+  std::vector<uint8_t> bytes;  // content of a frame, or bytes to write as they are (reserved: room is made first)
   uint32_t seq = 0, part = 0, parts = 1;
-};
-
-struct Written {
-  uint64_t offset, compressed, content, hash;
-  std::string kind;
-  uint32_t version, turn, part, parts;
 };
 
 class Writer : public SessionWriter {
  public:
-  Writer(int fd, std::string path, ZSTD_CCtx* context) : fd_(fd), path_(std::move(path)), id_(random_id()), context_(context) {
+  // old: what the file holds already (rows up to the byte `at`, in file order), or nothing.
+  Writer(int fd, std::string path, ZSTD_CCtx* context, std::string id, std::vector<PhysicalFrame> old, uint64_t at, uint32_t seq)
+      : fd_(fd), path_(std::move(path)), id_(std::move(id)), context_(context), frames_(std::move(old)), at_(at), seq_(seq) {
     thread_ = std::thread([this] { work(); });
   }
 
@@ -136,29 +115,20 @@ class Writer : public SessionWriter {
   Status finish() override {
     if (finished_) return error();
     SPANSCOPE_TRY(drained());
-    FrameTag tag{"index", kIndexVersion, 0xffffffffu};
-    Job index{Job::Kind::frame, tag, {}, seq_};
-    index.bytes = write_safetensors(stamped(index_blob(), index));
-    if (index.bytes.size() > kMaxContent)
-      return make_error(ErrorCode::limit, "SPAN-FRAME-SIZE", "too many frames for an index", path_);
-    ++seq_;
-    push(std::move(index));
+    // The writer thread is idle: the rows are complete. One job for each table, so that neither is cut by the other's failure.
+    uint64_t content = 0;
+    auto index = index_frame(frames_, id_, seq_, content);
+    if (!index) return std::move(index).error();
+    std::vector<uint8_t> table = seek_table(frames_, index->size(), content);
+    const uint64_t index_at = at_;
+    const uint64_t index_bytes = index->size(), hash = XXH64(index->data(), index->size(), 0);
+    push({Job::Kind::reserved, {"index"}, std::move(*index), seq_++});
+    push({Job::Kind::reserved, {"seek_table"}, std::move(table), seq_});
     SPANSCOPE_TRY(drained());
-
-    std::vector<uint8_t> table;
-    const uint32_t entries = uint32_t(frames_.size()) + 1;  // the preamble counts as a frame without content
-    put(table, kSeekTableFrameMagic);
-    put(table, uint32_t(entries * 8 + 9));
-    put(table, uint32_t(kPreambleBytes));
-    put(table, uint32_t(0));
-    for (const Written& f : frames_) {
-      put(table, uint32_t(f.compressed));
-      put(table, uint32_t(f.content));
+    {
+      std::lock_guard lock(mutex_);
+      frames_.push_back({index_at, index_bytes, content, hash, "index", 1, seq_ - 1});
     }
-    put(table, entries);
-    put(table, uint8_t(0));  // no per-frame checksums: every frame carries its own
-    put(table, kSeekTableMagic);
-    push({Job::Kind::raw, {}, std::move(table)});
     push({Job::Kind::sync, {}, {}});
     SPANSCOPE_TRY(drained());
     finished_ = true;
@@ -175,7 +145,8 @@ class Writer : public SessionWriter {
   std::map<std::string, uint64_t> bytes_by_kind() const override {
     std::lock_guard lock(mutex_);
     std::map<std::string, uint64_t> out;
-    for (const Written& f : frames_) out[f.kind] += f.compressed;
+    for (const PhysicalFrame& f : frames_)
+      if (f.kind != kSkippableKind) out[f.kind] += f.compressed;
     return out;
   }
   std::string session_id() const override { return id_; }
@@ -188,44 +159,6 @@ class Writer : public SessionWriter {
     blob.metadata["seq"] = std::to_string(job.seq);
     if (job.tag.turn != 0xffffffffu) blob.metadata["turn"] = std::to_string(job.tag.turn);
     return blob;
-  }
-
-  // Called while the writer thread is idle.
-  Blob index_blob() const {
-    const uint64_t n = frames_.size();
-    std::vector<uint64_t> offset, compressed, content, hash;
-    std::vector<uint32_t> kind, version, turn, part, parts;
-    std::vector<std::string> kinds;
-    for (const Written& f : frames_) {
-      offset.push_back(f.offset);
-      compressed.push_back(f.compressed);
-      content.push_back(f.content);
-      hash.push_back(f.hash);
-      const auto known = std::find(kinds.begin(), kinds.end(), f.kind);
-      kind.push_back(uint32_t(known - kinds.begin()));
-      if (known == kinds.end()) kinds.push_back(f.kind);
-      version.push_back(f.version);
-      turn.push_back(f.turn);
-      part.push_back(f.part);
-      parts.push_back(f.parts);
-    }
-    Blob index;
-    index.add<uint64_t>("offset", {n}, offset);
-    index.add<uint64_t>("compressed", {n}, compressed);
-    index.add<uint64_t>("content", {n}, content);
-    index.add<uint64_t>("xxh64", {n}, hash);
-    index.add<uint32_t>("kind", {n}, kind);
-    index.add<uint32_t>("version", {n}, version);
-    index.add<uint32_t>("turn", {n}, turn);
-    index.add<uint32_t>("part", {n}, part);
-    index.add<uint32_t>("parts", {n}, parts);
-    std::string list;
-    for (const std::string& k : kinds) {
-      if (!list.empty()) list += ',';
-      list += k;
-    }
-    index.metadata["kinds"] = list;
-    return index;
   }
 
   Error os_error(const char* what, int code) const {
@@ -298,23 +231,23 @@ class Writer : public SessionWriter {
   std::optional<Error> perform(const Job& job) {
     if (job.kind == Job::Kind::sync) return flush();
     if (job.kind == Job::Kind::raw) return write_all(job.bytes);
-    const std::vector<uint8_t>* frame = &compressed_;
-    std::vector<uint8_t> stored;
-    if (job.tag.kind == "index") {
-      stored = stored_frame(job.bytes);
-      frame = &stored;
-    } else if (auto failed = compress(job.bytes)) {
-      return failed;
+    if (job.kind == Job::Kind::reserved) {
+      if (auto failed = reserve(job.bytes.size())) {
+        write_loss(job, failed->message);
+        return failed;
+      }
+      return write_all(job.bytes);
     }
+    if (auto failed = compress(job.bytes)) return failed;
     const uint64_t offset = at_;
-    if (auto failed = reserve(frame->size())) {
+    if (auto failed = reserve(compressed_.size())) {
       write_loss(job, failed->message);
       return failed;
     }
-    if (auto failed = write_all(*frame)) return failed;
+    if (auto failed = write_all(compressed_)) return failed;
     std::lock_guard lock(mutex_);
-    frames_.push_back({offset, frame->size(), job.bytes.size(), XXH64(frame->data(), frame->size(), 0), job.tag.kind,
-                       job.tag.version, job.tag.turn, job.part, job.parts});
+    frames_.push_back({offset, compressed_.size(), job.bytes.size(), XXH64(compressed_.data(), compressed_.size(), 0),
+                       job.tag.kind, job.tag.version, job.seq, job.tag.turn, job.part, job.parts});
     return std::nullopt;
   }
 
@@ -346,7 +279,7 @@ class Writer : public SessionWriter {
   void write_loss(const Job& job, const std::string& reason) {
     Job loss{Job::Kind::frame, {"loss", 1, job.tag.turn}, {}, job.seq};
     Blob blob;
-    blob.metadata["reason"] = reason;
+    blob.metadata["reason"] = "the recorder stopped here: " + reason;
     blob.metadata["lost_kind"] = job.tag.kind;
     if (compress(write_safetensors(stamped(std::move(blob), loss))) || reserve(compressed_.size())) return;
     if (!write_all(compressed_)) ::fdatasync(fd_);
@@ -384,10 +317,34 @@ class Writer : public SessionWriter {
   bool stop_ = false, busy_ = false, finished_ = false;
   std::optional<Error> error_;
   std::vector<uint8_t> compressed_;  // writer thread only
-  std::vector<Written> frames_;
-  uint64_t at_ = 0;   // written by the writer thread under the mutex
-  uint32_t seq_ = 0;  // recording thread only
+  std::vector<PhysicalFrame> frames_;
+  uint64_t at_;   // written by the writer thread under the mutex
+  uint32_t seq_;  // recording thread only
 };
+
+// So that a second writer is refused, and readers see that the file may grow. File systems without such locks do without.
+bool lock(int fd) {
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  return ::fcntl(fd, F_OFD_SETLK, &whole) == 0 || (errno != EAGAIN && errno != EACCES);
+}
+
+// Takes the descriptor, whatever happens.
+Result<std::unique_ptr<Writer>> start(int fd, const std::string& path, std::string id, std::vector<PhysicalFrame> old, uint64_t at, uint32_t seq) {
+  ZSTD_CCtx* context = ZSTD_createCCtx();
+  if (!context) {
+    ::close(fd);
+    return make_error(ErrorCode::memory, "SPAN-MEMORY", "no memory for the compressor", path);
+  }
+  try {
+    return std::make_unique<Writer>(fd, path, context, std::move(id), std::move(old), at, seq);
+  } catch (const std::system_error& e) {
+    ::close(fd);
+    ZSTD_freeCCtx(context);
+    return make_error(ErrorCode::io, "SPAN-WRITE", std::string("cannot start the writer thread: ") + e.what(), path);
+  }
+}
 
 // An old session gets out of the way instead of being emptied: whoever has it open keeps it.
 int open_new(const std::string& path, bool force) {
@@ -409,21 +366,47 @@ Result<std::unique_ptr<SessionWriter>> SessionWriter::create(const std::string& 
       return make_error(ErrorCode::invalid, "SPAN-EXISTS", "the file exists; --force overwrites it", path);
     return make_error(ErrorCode::io, "SPAN-WRITE", std::string("cannot create: ") + std::strerror(errno), path);
   }
-  ZSTD_CCtx* context = ZSTD_createCCtx();
-  if (!context) {
+  if (!lock(fd)) {
     ::close(fd);
-    return make_error(ErrorCode::memory, "SPAN-MEMORY", "no memory for the compressor", path);
+    return make_error(ErrorCode::io, "SPAN-BUSY", "the file is being written by another program", path);
   }
-  std::unique_ptr<Writer> writer;
-  try {
-    writer = std::make_unique<Writer>(fd, path, context);
-  } catch (const std::system_error& e) {
+  auto writer = start(fd, path, random_id(), {}, 0, 0);
+  if (!writer) return std::move(writer).error();
+  if (auto status = (*writer)->write_preamble(); !status) return std::move(status).error();
+  return std::unique_ptr<SessionWriter>(std::move(*writer));
+}
+
+Result<std::unique_ptr<SessionWriter>> SessionWriter::resume(const std::string& path) {
+  auto file = MappedFile::open(path);
+  if (!file) return std::move(file).error();
+  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return make_error(ErrorCode::io, "SPAN-WRITE", std::string("cannot open for writing: ") + std::strerror(errno), path);
+  auto refuse = [&](Error e) {
     ::close(fd);
-    ZSTD_freeCCtx(context);
-    return make_error(ErrorCode::io, "SPAN-WRITE", std::string("cannot start the writer thread: ") + e.what(), path);
+    return e;
+  };
+  if (!lock(fd)) return refuse(make_error(ErrorCode::io, "SPAN-BUSY", "the session is being written by another program", path));
+  const auto bytes = (*file)->bytes();
+  struct stat info {};
+  if (::fstat(fd, &info) != 0 || uint64_t(info.st_size) != bytes.size())
+    return refuse(make_error(ErrorCode::io, "SPAN-BUSY", "the session changes while it is opened", path));
+  auto contents = read_contents(bytes, path);
+  if (!contents) return refuse(std::move(contents).error());
+  if (!contents->whole_to_the_end) {
+    Error e = make_error(ErrorCode::corrupt, "SPAN-TORN", "the session is damaged or does not end at a frame's border: it cannot be continued", path);
+    e.advice.push_back("spanscope repair " + path + " -o NEW writes a whole file of what can be read, which can be continued");
+    return refuse(std::move(e));
   }
-  if (auto status = writer->write_preamble(); !status) return std::move(status).error();
-  return std::unique_ptr<SessionWriter>(std::move(writer));
+  std::vector<PhysicalFrame> rows = std::move(contents->physical);
+  rows.insert(rows.end(), contents->others.begin(), contents->others.end());
+  std::sort(rows.begin(), rows.end(), [](const PhysicalFrame& a, const PhysicalFrame& b) { return a.offset < b.offset; });
+  if (!contents->hashed)
+    for (PhysicalFrame& f : rows) f.hash = XXH64(bytes.data() + f.offset, f.compressed, 0);
+  if (::lseek(fd, off_t(bytes.size()), SEEK_SET) < 0)
+    return refuse(make_error(ErrorCode::io, "SPAN-WRITE", std::string("cannot go to the end: ") + std::strerror(errno), path));
+  auto writer = start(fd, path, contents->session, std::move(rows), bytes.size(), contents->next_seq);
+  if (!writer) return std::move(writer).error();
+  return std::unique_ptr<SessionWriter>(std::move(*writer));
 }
 
 }  // namespace spanscope

@@ -22,6 +22,9 @@ class SessionWriter {
  public:
   // Creates the file (umask applies; an existing one is an error unless `force`) and writes the leading skippable frame.
   static Result<std::unique_ptr<SessionWriter>> create(const std::string& path, bool force);
+  // Goes on behind an existing session of the same id, finished or not (session_format.h, rule 5). Refused: a file that does
+  // not end at a frame's border (SPAN-TORN: repair it first), one that is being written (SPAN-BUSY), no session at all.
+  static Result<std::unique_ptr<SessionWriter>> resume(const std::string& path);
   virtual ~SessionWriter() = default;  // without finish() the file stays unfinished, and readable
   // Adds __metadata__ kind, v, session, seq (and turn) and queues the frame. Reports an earlier write error, if any.
   virtual Status append(const FrameTag& tag, Blob blob) = 0;
