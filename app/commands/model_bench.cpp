@@ -75,7 +75,7 @@ Result<Timing> run_once(Backend& backend, const Setting& s, uint32_t tokens, uin
       options.plan = &recorder.plan_pass(begin, end, {s.turn.phase.begin() + begin, s.turn.phase.begin() + end});
       options.sink = &recorder;
     }
-    auto r = backend.forward(*cache, {std::span(s.turn.ids).subspan(begin, end - begin), std::span<const TokenPos>(positions).subspan(begin, end - begin)}, options);
+    auto r = backend.forward(*cache, {std::span(s.turn.ids).subspan(begin, end - begin), std::span<const TokenPos>(positions).subspan(begin, end - begin), positions.size()}, options);
     return r ? Status() : Status(r.error());
   };
   Timing out;

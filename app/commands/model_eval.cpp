@@ -23,7 +23,7 @@ namespace {
 constexpr uint32_t kMostAttentionTokens = 2048;
 const std::set<std::string> kArrays = {"logits",        "hidden",    "attn",         "sink_mass",
                                        "router_logits", "topk_ids",  "topk_weights", "decode_ids",
-                                       "decode_logits", "span_mass", "colsum"};
+                                       "decode_logits", "span_mass", "colsum",       "lse"};
 
 struct EvalOptions {
   std::string model, spans, decode_ids, path = "fast", output;
@@ -42,12 +42,13 @@ Error usage(const std::string& message, const std::string& where) {
 // it.
 class MassSink final : public RecordSink {
  public:
-  MassSink(const Recipe& r, uint32_t n, uint32_t columns, bool learned_sink)
+  MassSink(const Recipe& r, uint32_t n, uint32_t columns, bool learned_sink, bool lse_too)
       : heads_(r.query_heads),
         n_(n),
         columns_(columns),
         mass(size_t(r.layers) * heads_ * n * columns),
-        sink(learned_sink ? size_t(r.layers) * heads_ * n : 0) {}
+        sink(learned_sink ? size_t(r.layers) * heads_ * n : 0),
+        lse(lse_too ? size_t(r.layers) * heads_ * n : 0) {}
   void on_layer(const LayerRecord& r) override {
     for (uint32_t i = 0; i < r.rows; ++i)
       for (uint32_t h = 0; h < heads_; ++h) {
@@ -55,6 +56,7 @@ class MassSink final : public RecordSink {
         const size_t row = (size_t(r.layer) * heads_ + h) * n_ + first_row + i;
         for (uint32_t s = 0; s < r.leaves; ++s) mass[row * columns_ + column_of[s]] = in[s];
         if (!sink.empty()) sink[row] = in[r.leaves + 1];
+        if (!lse.empty()) lse[row] = r.row_lse[size_t(i) * heads_ + h];
       }
   }
 
@@ -64,7 +66,7 @@ class MassSink final : public RecordSink {
  public:
   uint32_t first_row = 0;
   std::vector<uint32_t> column_of;  // [leaves of this pass]
-  std::vector<float> mass, sink;
+  std::vector<float> mass, sink, lse;
 };
 
 // Appends a piece [planes][rows][width] to [planes][all rows][width].
@@ -99,7 +101,7 @@ class Evaluation {
 
   Result<Blob> run(const std::vector<TokenId>& forced) {
     auto cache = backend_.new_cache(n_ + uint32_t(forced.size()) + o_.decode);
-    const bool per_token = wants("attn") || wants("colsum") || wants("sink_mass");
+    const bool per_token = wants("attn") || wants("colsum") || wants("sink_mass") || wants("lse");
     const auto start = Clock::now();
     if (!spans_.empty()) {
       SPANSCOPE_TRY(prefill(*cache, &spans_, true));
@@ -115,6 +117,7 @@ class Evaluation {
       auto own = spans_.empty() ? nullptr : backend_.new_cache(n_);
       SPANSCOPE_TRY(prefill(own ? *own : *cache, &tokens, spans_.empty()));
       if (wants("sink_mass")) add("sink_mass", {r_.layers, r_.query_heads, n_}, sink_->sink);
+      if (wants("lse")) add("lse", {r_.layers, r_.query_heads, n_}, sink_->lse);
       if (wants("colsum")) add_column_sums();
       if (wants("attn")) add("attn", {r_.layers, r_.query_heads, n_, n_}, sink_->mass);
     }
@@ -139,7 +142,7 @@ class Evaluation {
 
   // The prompt in pieces; `spans`: with a plan over them. keep: outputs other than masses are kept.
   Status prefill(Cache& cache, const std::vector<EvalSpan>* spans, bool keep) {
-    if (spans) sink_.emplace(r_, n_, uint32_t(spans->size()), wants("sink_mass"));
+    if (spans) sink_.emplace(r_, n_, uint32_t(spans->size()), wants("sink_mass"), wants("lse"));
     for (uint32_t at = 0; at < n_; at += chunk_) {
       const uint32_t rows = std::min(chunk_, n_ - at);
       std::vector<TokenPos> positions(rows);
@@ -156,7 +159,7 @@ class Evaluation {
         options.plan = &plan;
         options.sink = &*sink_;
       }
-      auto result = backend_.forward(cache, Batch{std::span(ids_).subspan(at, rows), positions}, options);
+      auto result = backend_.forward(cache, Batch{std::span(ids_).subspan(at, rows), positions, n_}, options);
       if (!result) return std::move(result).error();
       if (!keep) continue;
       if (wants("logits")) join(logits_, result->logits, 1, n_, at, rows);
@@ -184,6 +187,7 @@ class Evaluation {
     plan.row_query.assign(rows, 0);
     plan.query_leaves = 1;
     plan.want_row_masses = true;
+    plan.want_row_lse = wants("lse");
     return plan;
   }
 
@@ -218,6 +222,7 @@ class Evaluation {
               ? TokenId(std::max_element(last_logits_.begin(), last_logits_.end()) - last_logits_.begin())
               : forced[s];
       const TokenPos position = n_ + s;
+      SPANSCOPE_TRY(rebuild_where_rotation_changes(cache, ids, position));
       ForwardOptions options;
       options.stop = stop_;
       auto result = backend_.forward(cache, Batch{{&id, 1}, {&position, 1}}, options);
@@ -229,6 +234,26 @@ class Evaluation {
     decode_seconds_ = seconds_since(start);
     if (wants("decode_ids")) add("decode_ids", {steps}, ids);
     if (wants("decode_logits")) add("decode_logits", {steps, r_.vocab}, logits);
+    return {};
+  }
+
+  // A model that changes its rotary factors with length: what is cached runs again once the sequence is long.
+  Status rebuild_where_rotation_changes(Cache& cache, const std::vector<int32_t>& decoded, TokenPos position) {
+    if (r_.long_rotary(uint64_t(position) + 1) == cache.long_rotary()) return {};
+    std::vector<TokenId> all = ids_;
+    all.insert(all.end(), decoded.begin(), decoded.end());
+    cache.truncate(0);
+    for (uint32_t at = 0; at < all.size(); at += chunk_) {
+      const uint32_t rows = std::min(chunk_, uint32_t(all.size()) - at);
+      std::vector<TokenPos> positions(rows);
+      std::iota(positions.begin(), positions.end(), at);
+      ForwardOptions options;
+      options.logits = LogitRows::none;
+      options.stop = stop_;
+      auto result =
+          backend_.forward(cache, Batch{std::span(all).subspan(at, rows), positions, uint64_t(position) + 1}, options);
+      if (!result) return std::move(result).error();
+    }
     return {};
   }
 
@@ -258,9 +283,6 @@ Result<std::set<std::string>> wanted_arrays(const EvalOptions& o, const Recipe& 
     if (!o.spans.empty()) what.insert("span_mass");
   }
   for (const std::string& name : what) {
-    if (name == "lse")
-      return make_error(ErrorCode::unsupported, "SPAN-UNSUPPORTED", "lse is not exported in this version",
-                        "--what");
     if (!kArrays.count(name))
       return usage(fmt::format("\"{}\" is no array; there are: {}", name, fmt::join(kArrays, ", ")),
                    "--what");
@@ -307,7 +329,7 @@ int run(const EvalOptions& o, const Context& context) {
         ErrorCode::limit, "SPAN-CONTEXT",
         fmt::format("{} tokens with those to decode, the model's context has {}", tokens, r.context),
         o.model));
-  for (const char* array : {"attn", "colsum", "sink_mass"})
+  for (const char* array : {"attn", "colsum", "sink_mass", "lse"})
     if (what->count(array) && ids->size() > kMostAttentionTokens)
       return report_error(make_error(ErrorCode::limit, "SPAN-LIMIT",
                                      fmt::format("{} for {} tokens, at most {} (it grows with their square)",
@@ -365,7 +387,7 @@ void add_model_eval(CLI::App& parent, Context& context) {
   c->add_option(
        "--what", o->what,
        "Arrays, separated by commas: logits, hidden, attn, sink_mass, router_logits, topk_ids, topk_weights, "
-       "decode_ids, decode_logits, span_mass, colsum")
+       "decode_ids, decode_logits, span_mass, colsum, lse")
       ->delimiter(',');
   c->add_option("--decode", o->decode, "Greedy tokens after the prompt")->check(CLI::Range(0u, 1000000u));
   c->add_option("--decode-ids", o->decode_ids, "Tokens to feed after the prompt, one by one: a JSON array");

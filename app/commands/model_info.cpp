@@ -14,13 +14,20 @@ namespace spanscope {
 namespace {
 
 uint64_t parameters_of(const Model& m) {
-  auto count = [](const WeightMatrix& w) { return uint64_t(w.rows) * w.cols; };
-  uint64_t n = count(m.embedding) + m.output_norm.size() + (m.recipe.tied_output ? 0 : count(m.output));
+  const auto count = [](const WeightMatrix& w) { return w ? uint64_t(w.rows) * w.cols : 0; };
+  const auto feed_forward = [&](const FeedForwardWeights& w) {
+    return count(w.gate) + count(w.up) + count(w.down) + w.gate_bias.size() + w.up_bias.size() + w.down_bias.size();
+  };
+  uint64_t n = count(m.embedding) + count(m.position_embedding) + m.output_norm.size() + m.output_norm_bias.size() +
+               (m.recipe.tied_output ? 0 : count(m.output));
   for (const LayerWeights& l : m.layers) {
-    n += l.attention_norm.size() + l.feed_forward_norm.size();
-    for (const WeightMatrix* w : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down, &l.router})
-      if (*w) n += count(*w);
-    for (const ExpertWeights& e : l.experts) n += count(e.gate) + count(e.up) + count(e.down);
+    for (const auto* v : {&l.attention_norm, &l.attention_norm_bias, &l.post_attention_norm, &l.feed_forward_norm,
+                          &l.feed_forward_norm_bias, &l.post_feed_forward_norm, &l.q_bias, &l.k_bias, &l.v_bias, &l.o_bias,
+                          &l.q_norm, &l.k_norm, &l.sinks, &l.router_bias})
+      n += v->size();
+    for (const WeightMatrix* w : {&l.q, &l.k, &l.v, &l.o, &l.router, &l.shared_router}) n += count(*w);
+    n += feed_forward(l.dense) + feed_forward(l.shared);
+    for (const FeedForwardWeights& e : l.experts) n += feed_forward(e);
   }
   return n;
 }

@@ -95,7 +95,8 @@ std::vector<uint8_t> write_safetensors(const Blob& blob) {
   return out;
 }
 
-Result<Blob> parse_safetensors(std::span<const uint8_t> bytes, const std::string& where, BlobLimits limits) {
+Result<TensorDirectory> parse_safetensors_header(std::span<const uint8_t> bytes, const std::string& where,
+                                                 BlobLimits limits) {
   if (bytes.size() < 8)
     return make_error(ErrorCode::truncated, "SPAN-TRUNCATED",
                       "expected 8 bytes of header size, found " + std::to_string(bytes.size()), where, 0);
@@ -114,7 +115,8 @@ Result<Blob> parse_safetensors(std::span<const uint8_t> bytes, const std::string
   if (auto twice = duplicate_key(header)) return bad(where, "tensor " + *twice + " is there twice");
   const std::span<const uint8_t> data = bytes.subspan(8 + size_t(size));
 
-  Blob blob;
+  TensorDirectory blob;
+  blob.header_bytes = 8 + size;
   std::vector<Extent> extents;
   for (const auto& [name, entry] : parsed->items()) {
     if (name == "__metadata__") {
@@ -133,7 +135,7 @@ Result<Blob> parse_safetensors(std::span<const uint8_t> bytes, const std::string
     const auto& dtype = entry["dtype"];
     const TypeRow* type = dtype.is_string() ? find_type(dtype.get<std::string>()) : nullptr;
     if (!type) return bad(where, "tensor " + name + " has unknown dtype " + dtype.dump());
-    Tensor tensor;
+    TensorEntry tensor;
     tensor.name = name;
     tensor.dtype = type->type;
     const auto& shape = entry["shape"];
@@ -158,6 +160,8 @@ Result<Blob> parse_safetensors(std::span<const uint8_t> bytes, const std::string
       return bad(where, "tensor " + name + " has " + std::to_string(end - begin) + " bytes, its shape needs " +
                             std::to_string(elements));
     extents.push_back({begin, end, blob.tensors.size()});
+    tensor.begin = blob.header_bytes + begin;
+    tensor.end = blob.header_bytes + end;
     blob.tensors.push_back(std::move(tensor));
   }
   std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
@@ -170,8 +174,17 @@ Result<Blob> parse_safetensors(std::span<const uint8_t> bytes, const std::string
   }
   if (at != data.size())
     return bad(where, "tensors cover " + std::to_string(at) + " bytes, the data has " + std::to_string(data.size()), at);
-  for (const Extent& e : extents)
-    blob.tensors[e.index].data.assign(data.begin() + ptrdiff_t(e.begin), data.begin() + ptrdiff_t(e.end));
+  return blob;
+}
+
+Result<Blob> parse_safetensors(std::span<const uint8_t> bytes, const std::string& where, BlobLimits limits) {
+  auto directory = parse_safetensors_header(bytes, where, limits);
+  if (!directory) return std::move(directory).error();
+  Blob blob;
+  blob.metadata = std::move(directory->metadata);
+  for (TensorEntry& e : directory->tensors)
+    blob.tensors.push_back({std::move(e.name), e.dtype, std::move(e.shape),
+                            {bytes.begin() + ptrdiff_t(e.begin), bytes.begin() + ptrdiff_t(e.end)}});
   return blob;
 }
 

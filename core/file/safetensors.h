@@ -87,6 +87,22 @@ struct BlobLimits {
 // 1 to `limit` bytes of [A-Za-z0-9_./-].
 bool tensor_name_ok(std::string_view name, uint32_t limit);
 
+// One tensor of a file, its data at bytes [begin, end) of the file.
+struct TensorEntry {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<uint64_t> shape;
+  uint64_t begin = 0, end = 0;
+};
+struct TensorDirectory {
+  std::map<std::string, std::string> metadata;
+  std::vector<TensorEntry> tensors;  // as the header names them
+  uint64_t header_bytes = 0;         // size field and header
+};
+// The header of one blob that fills `bytes`, checked as parse_safetensors does; no tensor is copied.
+Result<TensorDirectory> parse_safetensors_header(std::span<const uint8_t> bytes, const std::string& where,
+                                                 BlobLimits limits = {});
+
 std::vector<uint8_t> write_safetensors(const Blob& blob);
 // Parses exactly one blob that fills `bytes`. `where` names it in errors.
 Result<Blob> parse_safetensors(std::span<const uint8_t> bytes, const std::string& where, BlobLimits limits = {});

@@ -33,11 +33,26 @@ class Cache {
   // see these keys and themselves: re-attention mode A.
   virtual std::unique_ptr<Cache> select(std::span<const SlotRange> ranges) const = 0;
   virtual uint64_t bytes() const = 0;
+  // Of models that change their rotary factors with length: whether the keys here are rotated by the long ones. Set by
+  // the first pass on an empty cache.
+  bool long_rotary() const { return long_rotary_; }
+  void set_long_rotary(bool on) { long_rotary_ = on; }
+
+ private:
+  bool long_rotary_ = false;
 };
 
 struct Batch {
   std::span<const TokenId> ids;         // [rows]
   std::span<const TokenPos> positions;  // [rows], ascending; row i gets slot cache.size() + i
+  // How many positions the sequence will have when the caller is done with it, 0: no more than this batch. Only models
+  // that change their rotary factors with length look at it; there a cache made for a shorter sequence is an error
+  // (SPAN-ROTARY-LENGTH): it has to be built again, because every key behind the first layer changes.
+  uint64_t reach = 0;
+  uint64_t positions_reached() const {
+    const uint64_t own = positions.empty() ? 0 : uint64_t(positions.back()) + 1;
+    return own > reach ? own : reach;
+  }
 };
 
 enum class LogitRows : uint8_t { none, last, all };
@@ -67,10 +82,14 @@ class Backend {
   virtual std::string name() const = 0;     // "cpu reference"
   virtual unsigned threads() const = 0;
   virtual std::unique_ptr<Cache> new_cache(uint32_t capacity_hint) const = 0;
-  // Appends batch.ids.size() slots to the cache. Errors: token id outside the vocabulary, positions not ascending,
-  // plan that does not fit the batch, cancelled, out of memory.
+  // Appends batch.ids.size() slots to the cache. Errors: token id outside the vocabulary, positions not ascending or
+  // beyond learned ones, plan that does not fit the batch, a cache made for shorter sequences, cancelled, out of memory.
   virtual Result<ForwardResult> forward(Cache& cache, const Batch& batch, const ForwardOptions& options) = 0;
 };
+
+// Before a pass: decides by the sequence's reach which rotary factors an empty cache will hold, or checks that a cache
+// holds the right ones (SPAN-ROTARY-LENGTH).
+Status settle_rotary_length(const Recipe& recipe, Cache& cache, const Batch& batch);
 
 struct BackendOptions {
   unsigned threads = 0;  // 0: physical cores

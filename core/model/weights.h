@@ -25,7 +25,7 @@ struct WeightMatrix {
 // Writes row `r` as f32, bit for bit as the block formats define it (block_formats.h).  // out [cols]
 void dequantise_row(const WeightMatrix& w, uint64_t r, float* out);
 
-struct ExpertWeights {
+struct FeedForwardWeights {
   WeightMatrix gate, up, down;
   std::vector<float> gate_bias, up_bias, down_bias;  // empty: none
 };
@@ -39,12 +39,11 @@ struct LayerWeights {
   std::vector<float> q_bias, k_bias, v_bias, o_bias;
   std::vector<float> q_norm, k_norm;                 // [head_dim], or all heads side by side (QueryKeyNorm::full)
   std::vector<float> sinks;                          // [query_heads] learned: a key without a value, its score
-  WeightMatrix gate, up, down;   // dense feed-forward
-  std::vector<float> gate_bias, up_bias, down_bias;
+  FeedForwardWeights dense;      // of layers that are not a mixture of experts
   WeightMatrix router;           // [experts][hidden]
   std::vector<float> router_bias;
-  std::vector<ExpertWeights> experts;
-  ExpertWeights shared;          // runs for every row; its share is sigmoid(shared_router . x) where there is one
+  std::vector<FeedForwardWeights> experts;
+  FeedForwardWeights shared;     // runs for every row; its share is sigmoid(shared_router . x) where there is one
   WeightMatrix shared_router;    // [1][hidden]
 };
 

@@ -65,7 +65,7 @@ Result<std::unique_ptr<Cache>> rebuild_cache(Backend& backend, const std::vector
     uint32_t end = std::min<uint32_t>(uint32_t(ids.size()), at + kPassRows);
     while (border < pass_borders.size() && pass_borders[border] <= at) ++border;
     if (border < pass_borders.size()) end = std::min(end, pass_borders[border]);
-    Batch batch{std::span(ids).subspan(at, end - at), std::span<const TokenPos>(positions).subspan(at, end - at)};
+    Batch batch{std::span(ids).subspan(at, end - at), std::span<const TokenPos>(positions).subspan(at, end - at), ids.size()};
     auto result = backend.forward(*cache, batch, options);
     if (!result) return std::move(result).error();
     at = end;

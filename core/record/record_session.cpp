@@ -104,10 +104,13 @@ class Loop {
       }
     }
     session_->findings = replay_.findings();
+    session_->findings.insert(session_->findings.end(), findings_.begin(), findings_.end());
     for (const TurnRecord& turn : session_->turns)
       if (auto f = dropped_finding(turn)) session_->findings.push_back(*f);
     if (writer_) {
-      if (!replay_.findings().empty()) SPANSCOPE_TRY(write_findings(*writer_, replay_.findings()));
+      std::vector<Finding> noted = replay_.findings();
+      noted.insert(noted.end(), findings_.begin(), findings_.end());
+      if (!noted.empty()) SPANSCOPE_TRY(write_findings(*writer_, noted));
       if (!session_->turns.empty()) {
         session_->closing = closing();
         SPANSCOPE_TRY(write_closing(*writer_, session_->closing));
@@ -173,7 +176,8 @@ class Loop {
       options.plan = &recorder_.plan_pass(begin, end, phases);
       options.sink = &recorder_;
     }
-    auto result = backend_.forward(*cache_, Batch{std::span(plan.ids).subspan(begin, end - begin), positions_}, options);
+    auto result = backend_.forward(
+        *cache_, Batch{std::span(plan.ids).subspan(begin, end - begin), positions_, reach_}, options);
     if (!result) return std::move(result).error();
     done_ += end - begin;
     report(plan.turn, false);
@@ -194,7 +198,27 @@ class Loop {
     return {};
   }
 
-  Status begin(const TurnPlan& plan) {
+  // A model that changes its rotary factors with length rotates every key otherwise once a sequence is long: what is
+  // cached runs again, as recompute rows.
+  void rebuild_where_rotation_changes(TurnPlan& plan) {
+    const Recipe& recipe = backend_.model().recipe;
+    if (plan.cached == 0 || recipe.long_rotary(reach_) == cache_->long_rotary()) return;
+    rotation_finding(plan.turn, plan.cached);
+    plan.phase.insert(plan.phase.begin(), plan.cached, RowPhase::recompute);
+    plan.cached = 0;
+  }
+  void rotation_finding(TurnId turn, uint32_t rows) {
+    findings_.push_back({Grade::info, "SPAN-ROTARY-LENGTH",
+                         "the sequence passes " + std::to_string(backend_.model().recipe.long_from) +
+                             " tokens, where this model rotates all keys otherwise: " + std::to_string(rows) +
+                             " cached tokens were run again",
+                         "turn " + std::to_string(turn + 1),
+                         {}});
+  }
+
+  Status begin(TurnPlan& plan) {
+    reach_ = plan.executed_end;
+    rebuild_where_rotation_changes(plan);
     if (plan.cached > cache_->size())
       return make_error(ErrorCode::invalid, "SPAN-RECORDER",
                         "turn " + std::to_string(plan.turn + 1) + " builds on " + std::to_string(plan.cached) + " cached tokens, the cache holds " + std::to_string(cache_->size()));
@@ -222,7 +246,10 @@ class Loop {
     if (!planned) return std::move(planned).error();
     TurnPlan plan = std::move(*planned);
     const Slot prompt_end = plan.cached + Slot(plan.phase.size());  // the first answer row included
+    plan.executed_end = prompt_end;
+    const uint32_t cached = plan.cached;
     SPANSCOPE_TRY(begin(plan));
+    const bool rebuilt = plan.cached != cached;
     auto start = Clock::now();
     SPANSCOPE_TRY(passes(plan, plan.cached, prompt_end - 1));
     const double prompt = since(start);
@@ -232,6 +259,7 @@ class Loop {
     Slot at = prompt_end - 1;
     phases_.assign(1, RowPhase::answer);
     for (;;) {
+      SPANSCOPE_TRY(rebuild_inside_answer(plan, at));
       auto logits = pass(plan, at, at + 1, phases_, true);
       if (!logits) return std::move(logits).error();
       ++at;
@@ -248,11 +276,31 @@ class Loop {
     }
     auto finished = replay_.finish_answer(generated, cut);
     if (!finished) return std::move(finished).error();
+    if (rebuilt) {
+      finished->phase.insert(finished->phase.begin(), finished->cached, RowPhase::recompute);
+      finished->cached = 0;
+    }
     std::vector<TokenId> words = generated;
     if (!cut) words.pop_back();
     outcome_.generated.push_back(tokenizer_->decode(words));
     note_answer(finished->message);
     return close(*finished, prompt, since(start));
+  }
+
+  // The same in the middle of an answer: the rows so far are recorded already, so they run again unrecorded.
+  Status rebuild_inside_answer(const TurnPlan& plan, Slot at) {
+    reach_ = uint64_t(at) + 1;
+    if (cache_->size() == 0 || backend_.model().recipe.long_rotary(reach_) == cache_->long_rotary()) return {};
+    rotation_finding(plan.turn, at);
+    cache_->truncate(0);
+    const std::vector<RowPhase> answer = phases_;
+    for (Slot begin = 0; begin < at; begin += request_.pass_rows) {
+      const Slot end = std::min(at, begin + request_.pass_rows);
+      auto result = pass(plan, begin, end, std::vector<RowPhase>(end - begin, RowPhase::unrecorded), false);
+      if (!result) return std::move(result).error();
+    }
+    phases_ = answer;
+    return {};
   }
 
   // An open turn's answer is a message that the conversation did not have; one that replaces an answer has lost its id.
@@ -339,6 +387,8 @@ class Loop {
   SessionWriter* writer_;
   SessionHeader header_;
   std::vector<MessageInfo> messages_;
+  std::vector<Finding> findings_;  // of this run; the replay has its own
+  uint64_t reach_ = 0;             // positions that this turn's sequence reaches
   RecordRequest request_;
   Recorder recorder_;
   RecordOutcome outcome_;

@@ -34,9 +34,9 @@ void Attention::begin_pass(const PageCache& cache, std::span<const TokenPos> pos
     if (rows > kNarrowRows) {
       s.segment_sums.need(size_t(fold->segment_count()) * kTileRows);
       s.tile_max.need(size_t(key_tiles) * kTileRows);
-      s.mass.need(size_t(fold->leaves() + 1) * kTileRows);
+      s.mass.need(size_t(fold->leaves() + 2) * kTileRows);
     } else {
-      s.mass.need(fold->leaves() + 1);
+      s.mass.need(fold->leaves() + 2);
     }
   }
   if (rows > kNarrowRows) return;
@@ -50,8 +50,9 @@ void Attention::begin_pass(const PageCache& cache, std::span<const TokenPos> pos
   }
 }
 
-void Attention::begin_layer(uint32_t layer) {
+void Attention::begin_layer(uint32_t layer, const float* sinks) {
   layer_ = layer;
+  sinks_ = sinks;
   if (windows_known_ && recipe_.window[layer] == window_) return;
   windows_known_ = true;
   window_ = recipe_.window[layer];
@@ -100,6 +101,7 @@ bool Attention::run_wide(const float* q, float* out, const std::stop_token& stop
     WideTile t;
     t.keys = keys_of(head / group);
     t.rule = {recipe_.attention_scale, recipe_.score_cap};
+    t.sink = sinks_ ? sinks_ + head : nullptr;
     t.dim = dim;
     t.rows = std::min(kTileRows, rows_ - row);
     t.q = q + row * stride + size_t(head) * dim;
@@ -115,6 +117,7 @@ bool Attention::run_wide(const float* q, float* out, const std::stop_token& stop
       t.segment_sums = s.segment_sums.data();
       t.tile_max = s.tile_max.data();
       t.leaves = fold_->leaves();
+      if (float* lse = fold_->row_lse()) t.lse = lse + size_t(row) * heads + head, t.lse_stride = heads;
       t.mass = s.mass.data();
     }
     wide_attention(t);
@@ -179,7 +182,8 @@ void Attention::join(unsigned thread, uint32_t row, uint32_t head, float* out) {
   const auto at = [&](uint32_t part) { return (size_t(row) * parts_ + part) * heads + head; };
   float top = part_max_[at(from)];
   for (uint32_t part = from + 1; part < to; ++part) top = std::max(top, part_max_[at(part)]);
-  float total = 0;
+  if (sinks_) top = std::max(top, sinks_[head]);
+  float total = sinks_ ? std::exp(sinks_[head] - top) : 0.0f;
   for (uint32_t part = from; part < to; ++part)
     total += part_sum_[at(part)] * std::exp(part_max_[at(part)] - top);
   std::fill_n(out, dim, 0.0f);
@@ -189,8 +193,10 @@ void Attention::join(unsigned thread, uint32_t row, uint32_t head, float* out) {
     for (uint32_t d = 0; d < dim; ++d) out[d] += piece[d] * factor;
   }
   if (!fold_) return;
+  if (float* lse = fold_->row_lse()) lse[size_t(row) * heads + head] = top + std::log(total);
   float* mass = scratch_[thread].mass.data();
-  std::fill_n(mass, fold_->leaves() + 1, 0.0f);
+  std::fill_n(mass, fold_->leaves() + 2, 0.0f);
+  if (sinks_) mass[fold_->leaves() + 1] = std::exp(sinks_[head] - top) / total;
   const float* sums = part_segment_sums_.data() + (size_t(row) * heads + head) * part_segments_;
   const uint32_t key_tiles = uint32_t(positions_.size() + kTileKeys - 1) / kTileKeys;
   for (uint32_t part = from; part < to; ++part) {

@@ -21,7 +21,8 @@ class Attention {
   // plan.
   void begin_pass(const PageCache& cache, std::span<const TokenPos> positions, uint32_t rows, MassFold* fold);
   // The first and one past the last slot that each row sees in this layer.  // [rows padded to kTileRows]
-  void begin_layer(uint32_t layer);
+  // sinks: learned scores of a key without a value, one per query head, or null.
+  void begin_layer(uint32_t layer, const float* sinks);
   const int32_t* first() const { return first_.data(); }
   const int32_t* end() const { return end_.data(); }
 
@@ -42,6 +43,7 @@ class Attention {
   const Recipe& recipe_;
   const PageCache* cache_ = nullptr;
   MassFold* fold_ = nullptr;
+  const float* sinks_ = nullptr;
   std::vector<const float*> pages_;
   std::span<const TokenPos> positions_;
   uint32_t rows_ = 0, layer_ = 0, window_ = 0;

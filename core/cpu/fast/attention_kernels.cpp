@@ -2,6 +2,7 @@
 #include "core/cpu/fast/attention_kernels.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "core/cpu/fast/targets.h"
@@ -175,8 +176,9 @@ void Wide(WideTile& t) {
   float* sum = max + kTileRows;            // [32]
   Transpose(t.q, t.q_stride, t.rows, t.dim, t.rule.scale, q);
   std::fill(o, o + t.dim * kTileRows, 0.0f);
-  std::fill(max, max + kTileRows, kLowest);
-  std::fill(sum, sum + kTileRows, 0.0f);
+  // A learned sink is a key that comes first and has no value.
+  std::fill(max, max + kTileRows, t.sink ? *t.sink : kLowest);
+  std::fill(sum, sum + kTileRows, t.sink ? 1.0f : 0.0f);
 
   // Rows ascend, so the first row sees the earliest key and the last row the latest.
   const uint32_t begin = uint32_t(t.first[0]) / kTileKeys,
@@ -250,6 +252,8 @@ void Wide(WideTile& t) {
   TransposeBack(o, t.rows, t.dim, t.out, t.out_stride);
 
   if constexpr (kPlanned) {
+    if (t.lse)
+      for (uint32_t row = 0; row < t.rows; ++row) t.lse[row * t.lse_stride] = max[row] + std::log(sum[row]);
     // mass = partial * exp(max of its tile - max of the row) / sum of the row.
     const uint32_t g0 = t.tile_segment[begin], g1 = t.tile_segment[end];
     t.leaf_first = t.leaves;
@@ -261,9 +265,12 @@ void Wide(WideTile& t) {
       }
     if (t.leaf_first > t.leaf_end) t.leaf_first = t.leaf_end;
     std::fill(t.mass + size_t(t.leaf_first) * kTileRows, t.mass + size_t(t.leaf_end) * kTileRows, 0.0f);
-    std::fill(t.mass + size_t(t.leaves) * kTileRows, t.mass + size_t(t.leaves + 1) * kTileRows, 0.0f);
+    std::fill(t.mass + size_t(t.leaves) * kTileRows, t.mass + size_t(t.leaves + 2) * kTileRows, 0.0f);
     for (size_t lane = 0; lane < kTileRows; lane += N) {
       const V inverse = hn::Div(hn::Set(d, 1.0f), hn::Load(d, sum + lane)), m = hn::Load(d, max + lane);
+      if (t.sink)
+        hn::Store(hn::Mul(Exp(d, hn::Sub(hn::Set(d, *t.sink), m)), inverse), d,
+                  t.mass + size_t(t.leaves + 1) * kTileRows + lane);
       for (uint32_t tile = begin; tile < end; ++tile) {
         const V factor =
             hn::Mul(Exp(d, hn::Sub(hn::Load(d, t.tile_max + (tile - begin) * kTileRows + lane), m)), inverse);

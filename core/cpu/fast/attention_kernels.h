@@ -38,7 +38,8 @@ struct ScoreRule {
 struct WideTile {
   KeyPages keys;
   ScoreRule rule;
-  uint32_t dim = 0, rows = 0;  // rows <= 32
+  const float* sink = nullptr;  // this head's learned score of a key without a value, or null
+  uint32_t dim = 0, rows = 0;   // rows <= 32
   const float* q = nullptr;    // first row, this head; rows lie q_stride apart
   size_t q_stride = 0;
   const int32_t* first =
@@ -53,7 +54,10 @@ struct WideTile {
   float* segment_sums = nullptr;           // [segments that the tile sees][32]
   float* tile_max = nullptr;               // [key tiles that it sees][32]
   uint32_t leaves = 0;
-  float* mass = nullptr;  // [leaves + 1][32]; out: rows [leaf_first, leaf_end) and row `leaves` (the gaps)
+  // [leaves + 2][32]; out: rows [leaf_first, leaf_end), `leaves` (the gaps) and `leaves` + 1 (the learned sink)
+  float* mass = nullptr;
+  float* lse = nullptr;  // first row, this head; rows lie lse_stride apart; or null
+  size_t lse_stride = 0;
   uint32_t leaf_first = 0, leaf_end = 0;
 };
 size_t wide_scratch_floats(uint32_t dim);

@@ -39,6 +39,7 @@ class FastBackend final : public Backend {
     const uint32_t before = own->size();
     try {
       SPANSCOPE_TRY(check_batch(recipe_, own->positions(), batch, options));
+      SPANSCOPE_TRY(settle_rotary_length(recipe_, *own, batch));
       ForwardResult result = room_for(batch, options);
       Status status;
       pass_.team().run([&] { status = run(*own, batch, options, result); });
@@ -95,15 +96,9 @@ class FastBackend final : public Backend {
 Result<std::unique_ptr<Backend>> make_fast_backend(std::shared_ptr<const Model> model,
                                                    BackendOptions options) {
   const Recipe& r = model->recipe;
-  const auto refuse = [&](const char* what) {
-    return make_error(ErrorCode::unsupported, "SPAN-UNSUPPORTED",
-                      fmt::format("the fast path does not run {}", what), model->path);
-  };
   if (model->layers.size() != r.layers || !model->embedding)
     return make_error(ErrorCode::invalid, "SPAN-MODEL", "the model was opened without its weights",
                       model->path);
-  if (r.norm != NormKind::rms) return refuse("layer norms");
-  if (r.learned_sink) return refuse("learned sinks");
   try {
     return std::unique_ptr<Backend>(std::make_unique<fast::FastBackend>(std::move(model), options.threads));
   } catch (const std::bad_alloc&) {

@@ -72,6 +72,8 @@ Status check_batch(const Recipe& recipe, std::span<const TokenPos> cached, const
           fmt::format("row {} has position {}, expected one above {}", i, batch.positions[i], before));
     before = batch.positions[i];
   }
+  if (recipe.learned_positions && uint64_t(before) >= recipe.learned_positions)
+    return bad_batch(fmt::format("position {}, but the model has learned {} positions", before, recipe.learned_positions));
   if (!options.plan) return {};
   if (!options.sink) return bad_plan("a planned pass needs a sink for its records");
   return check_plan(*options.plan, recipe, rows, slots);

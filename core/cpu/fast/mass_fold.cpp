@@ -37,10 +37,10 @@ void MassFold::begin_pass(const RecordPlan& plan, const Recipe& recipe, uint32_t
   }
   workers_.resize(threads);
   for (Worker& w : workers_) {
-    w.head_mass.resize(size_t(heads_) * phases_ * (leaves_ + 1));
+    w.head_mass.resize(size_t(heads_) * phases_ * (leaves_ + 2));
     w.inside.resize(size_t(heads_) * levels_ * leaves_);
     w.query.resize(query_sums_.size() * leaves_);
-    w.run_sums.resize(leaves_ + 1);
+    w.run_sums.resize(leaves_ + 2);
     w.maxima.resize(leaves_);
   }
   head_mass_.assign(size_t(heads_) * kPhases * leaves_, 0.0);
@@ -54,6 +54,7 @@ void MassFold::begin_pass(const RecordPlan& plan, const Recipe& recipe, uint32_t
     row_mass_.assign(size_t(rows_) * heads_ * (leaves_ + 2), 0.0f);
   else
     row_mass_.clear();
+  row_lse_.resize(plan.want_row_lse ? size_t(rows_) * heads_ : 0);
   // [3][query leaves][leaves] is large and a decode pass touches one line of it, so only touched lines are
   // cleared.
   const size_t size = size_t(kPhases) * plan.query_leaves * leaves_;
@@ -165,10 +166,10 @@ void MassFold::begin_layer(uint32_t layer, const int32_t* first, const int32_t* 
 void MassFold::add_run(Worker& worker, const Run& run, uint32_t head, const float* sums, uint32_t leaf_first,
                        uint32_t leaf_end) {
   double* head_mass = worker.head_mass.data() +
-                      (size_t(head) * phases_ + size_t(phase_slot_[size_t(run.phase)])) * (leaves_ + 1);
+                      (size_t(head) * phases_ + size_t(phase_slot_[size_t(run.phase)])) * (leaves_ + 2);
   const size_t count = leaf_end - leaf_first;
   add_exact(head_mass + leaf_first, sums + leaf_first, count);
-  add_exact(head_mass + leaves_, sums + leaves_, 1);
+  add_exact(head_mass + leaves_, sums + leaves_, 2);
   add_exact(worker.query.data() + size_t(run.sums) * leaves_ + leaf_first, sums + leaf_first, count);
   if (run.phase == RowPhase::recompute) return;
   for (uint32_t k = 0; k < levels_; ++k) {
@@ -192,7 +193,7 @@ void MassFold::fold_tile(unsigned thread, uint32_t tile, uint32_t head, const fl
     const uint32_t* keep = keep_.data() + size_t(r) * kTileRows;
     masked_sums(mass + size_t(leaf_first) * kTileRows, leaf_end - leaf_first, keep, runs_[r].lane,
                 runs_[r].count, sums + leaf_first);
-    masked_sums(mass + size_t(leaves_) * kTileRows, 1, keep, runs_[r].lane, runs_[r].count, sums + leaves_);
+    masked_sums(mass + size_t(leaves_) * kTileRows, 2, keep, runs_[r].lane, runs_[r].count, sums + leaves_);
     add_run(worker, runs_[r], head, sums, leaf_first, leaf_end);
     if (runs_[r].phase == RowPhase::answer) {
       masked_maxima(mass + size_t(leaf_first) * kTileRows, leaf_end - leaf_first, keep,
@@ -241,13 +242,13 @@ void MassFold::fold_row(unsigned thread, uint32_t row, uint32_t head, const floa
   Worker& worker = workers_[thread];
   if (!row_mass_.empty()) {
     float* out = row_mass_.data() + (size_t(row) * heads_ + head) * (leaves_ + 2);
-    std::copy_n(mass, leaves_ + 1, out);
+    std::copy_n(mass, leaves_ + 2, out);
   }
   if (row_run_[row] == kNone32) return;
   const Run& run = runs_[row_run_[row]];
   double* head_mass = worker.head_mass.data() +
-                      (size_t(head) * phases_ + size_t(phase_slot_[size_t(run.phase)])) * (leaves_ + 1);
-  add_exact(head_mass, mass, leaves_ + 1);
+                      (size_t(head) * phases_ + size_t(phase_slot_[size_t(run.phase)])) * (leaves_ + 2);
+  add_exact(head_mass, mass, leaves_ + 2);
   add_exact(worker.query.data() + size_t(run.sums) * leaves_, mass, leaves_);
   if (run.phase == RowPhase::recompute) return;
   for (uint32_t k = 0; k < levels_; ++k) {
@@ -271,6 +272,7 @@ void MassFold::keep_rows(uint32_t first_row, uint32_t rows, uint32_t head, const
     std::fill_n(out, leaves_ + 2, 0.0f);
     for (uint32_t s = leaf_first; s < leaf_end; ++s) out[s] = mass[size_t(s) * kTileRows + i];
     out[leaves_] = mass[size_t(leaves_) * kTileRows + i];
+    out[leaves_ + 1] = mass[size_t(leaves_ + 1) * kTileRows + i];
   }
 }
 
@@ -287,13 +289,15 @@ LayerRecord MassFold::finish_layer() {
     for (uint32_t h = 0; h < heads_; ++h) {
       double* out = head_mass_.data() + (size_t(h) * kPhases + p) * leaves_;
       std::fill_n(out, leaves_, 0.0);
-      double gap = 0;
+      double gap = 0, sink = 0;
       for (const Worker& w : workers_) {
-        const double* from = w.head_mass.data() + (size_t(h) * phases_ + size_t(slot)) * (leaves_ + 1);
+        const double* from = w.head_mass.data() + (size_t(h) * phases_ + size_t(slot)) * (leaves_ + 2);
         for (uint32_t s = 0; s < leaves_; ++s) out[s] += from[s];
         gap += from[leaves_];
+        sink += from[leaves_ + 1];
       }
       unattributed_[size_t(h) * kPhases + p] = gap;
+      learned_sink_[size_t(h) * kPhases + p] = sink;
     }
   }
   for (const Worker& w : workers_) {
@@ -334,6 +338,7 @@ LayerRecord MassFold::finish_layer() {
   r.events = events_.data();
   r.event_count = events_.size();
   r.row_mass = row_mass_.empty() ? nullptr : row_mass_.data();
+  r.row_lse = row_lse_.empty() ? nullptr : row_lse_.data();
   return r;
 }
 

@@ -29,12 +29,15 @@ class MassFold {
   uint32_t segment_count() const { return uint32_t(segments_.size()); }
   uint32_t leaves() const { return leaves_; }
 
-  // Rows [tile * kTileRows, ...) of one head.  // mass [leaves + 1][kTileRows], rows [leaf_first, leaf_end)
-  // and `leaves`
+  // Rows [tile * kTileRows, ...) of one head.  // mass [leaves + 2][kTileRows], rows [leaf_first, leaf_end),
+  // `leaves` (the gaps) and `leaves` + 1 (the learned sink)
   void fold_tile(unsigned thread, uint32_t tile, uint32_t head, const float* mass, uint32_t leaf_first,
                  uint32_t leaf_end);
-  // One row of one head.  // mass [leaves + 1]
+  // One row of one head.  // mass [leaves + 2]
   void fold_row(unsigned thread, uint32_t row, uint32_t head, const float* mass);
+
+  // Where the rows' log-sum-exp goes, or null when nobody asked.  // [rows][heads]
+  float* row_lse() { return row_lse_.empty() ? nullptr : row_lse_.data(); }
 
   // Joins the threads' sums. Valid until the next begin_layer. Routing is left to the caller.
   LayerRecord finish_layer();
@@ -55,12 +58,12 @@ class MassFold {
     uint32_t head, row;
   };
   struct Worker {
-    std::vector<double> head_mass;  // [heads][used phases][leaves + 1], the last one unattributed
+    std::vector<double> head_mass;  // [heads][used phases][leaves + 2], the last ones unattributed and learned sink
     std::vector<double> inside;     // [heads][levels][leaves]
     std::vector<double> query;      // [query sums][leaves]
     std::vector<Spike> spike;       // [leaves]
     std::vector<ReadEvent> events;
-    std::vector<float> run_sums;  // [leaves + 1]
+    std::vector<float> run_sums;  // [leaves + 2]
     std::vector<float> maxima;    // [leaves]
   };
   void make_segments(uint32_t slots);
@@ -93,7 +96,7 @@ class MassFold {
   std::vector<double> head_mass_, inside_, query_leaf_, learned_sink_, unattributed_;
   std::vector<std::pair<uint32_t, uint32_t>> stale_queries_;  // rows of query_leaf_ that hold numbers
   uint32_t stale_query_leaves_ = 0, stale_leaves_ = 0;
-  std::vector<float> spike_mass_, row_mass_;
+  std::vector<float> spike_mass_, row_mass_, row_lse_;
   std::vector<uint16_t> spike_head_;
   std::vector<uint32_t> spike_row_;
   std::vector<ReadEvent> events_;

@@ -26,6 +26,7 @@ void PageCache::truncate(uint32_t size) {
   if (size >= positions_.size()) return;
   positions_.resize(size);
   pages_.resize(pages_for(size));
+  if (size == 0) set_long_rotary(false);
 }
 
 void PageCache::make_room(uint32_t slots) {
@@ -71,6 +72,7 @@ void PageCache::copy_slot(const PageCache& from, Slot source, Slot target) {
 
 std::unique_ptr<Cache> PageCache::select(std::span<const SlotRange> ranges) const {
   auto out = std::make_unique<PageCache>(layers_, kv_heads_, dim_);
+  out->set_long_rotary(long_rotary());
   Slot target = 0;
   for (const SlotRange& r : ranges) {
     const Slot begin = std::min<uint32_t>(r.begin, size()), end = std::min<uint32_t>(r.end, size());

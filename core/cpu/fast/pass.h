@@ -36,10 +36,15 @@ class Pass {
  private:
   void begin(const PassWork& work);
   void attend(const PassWork& work, const LayerWeights& w, uint32_t layer);
-  void feed_forward(const WeightMatrix& gate, const WeightMatrix& up, const WeightMatrix& down,
-                    const float* x, uint32_t rows, float* out);
+  void embed(const PassWork& work, uint32_t row);
+  void fill_angles(const PassWork& work);
+  void normalise(const float* x, const std::vector<float>& weight, const std::vector<float>& bias, float* out);
+  void add_bias(const std::vector<float>& bias, float* out, uint32_t rows);
+  void feed_forward(const FeedForwardWeights& w, const float* x, uint32_t rows, float* out);
   void run_experts(const LayerWeights& w, uint32_t rows);
-  void add_and_normalise(const float* delta, const std::vector<float>& weight, uint32_t rows);
+  void add_shared_expert(const LayerWeights& w, uint32_t rows);
+  void add_and_normalise(float* delta, const std::vector<float>& post, const std::vector<float>& weight,
+                         const std::vector<float>& bias, uint32_t rows);
   void keep_hidden(const PassWork& work, uint32_t index, const float* x);
   void keep_routing(const PassWork& work, uint32_t moe_index);
   void record(const PassWork& work, bool moe);
@@ -55,8 +60,13 @@ class Pass {
   Attention attention_;
   MassFold fold_;
   std::vector<TokenPos> positions_;  // of all slots
+  const std::vector<float>* post_ = nullptr;  // norm of what the last layer adds
   // [rows, padded to kRowPadding][width]
-  Buffer x_, normed_, delta_, q_, k_, v_, mixed_, gate_, up_, cos_, sin_, router_, gathered_, expert_out_;
+  Buffer x_, normed_, delta_, q_, k_, v_, mixed_, gate_, up_, router_, gathered_, expert_out_;
+  struct Angles {
+    Buffer cosines, sines;  // [rows][pairs]
+  };
+  std::vector<Angles> angles_;  // [rotary tables]
   std::vector<float> expert_weights_, expert_margin_;
   std::vector<int32_t> expert_ids_;
 };

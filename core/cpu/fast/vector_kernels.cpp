@@ -34,6 +34,31 @@ void RmsNorm(const float* HWY_RESTRICT x, const float* HWY_RESTRICT weight, uint
   for (; i < n; ++i) out[i] = weight[i] * (x[i] * inverse);
 }
 
+void LayerNorm(const float* HWY_RESTRICT x, const float* HWY_RESTRICT weight, const float* bias, uint32_t n, float eps,
+               float* HWY_RESTRICT out) {
+  const F d;
+  const size_t lanes = hn::Lanes(d);
+  V total = hn::Zero(d);
+  for (size_t i = 0; i < n; i += lanes) total = hn::Add(total, LoadFirst(d, x + i, n - i));
+  const float mean = float(double(Sum(d, total)) / double(n));
+  const V middle = hn::Set(d, mean);
+  V squares = hn::Zero(d);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const V v = hn::Sub(hn::LoadU(d, x + i), middle);
+    squares = hn::MulAdd(v, v, squares);
+  }
+  double sum = double(Sum(d, squares));
+  for (size_t j = i; j < n; ++j) sum += double(x[j] - mean) * double(x[j] - mean);
+  const float inverse = float(1.0 / std::sqrt(sum / double(n) + double(eps)));
+  const V factor = hn::Set(d, inverse);
+  for (i = 0; i + lanes <= n; i += lanes) {
+    const V v = hn::Mul(hn::LoadU(d, weight + i), hn::Mul(hn::Sub(hn::LoadU(d, x + i), middle), factor));
+    hn::StoreU(bias ? hn::Add(v, hn::LoadU(d, bias + i)) : v, d, out + i);
+  }
+  for (; i < n; ++i) out[i] = weight[i] * ((x[i] - mean) * inverse) + (bias ? bias[i] : 0.0f);
+}
+
 void AddScaled(float* HWY_RESTRICT x, const float* HWY_RESTRICT delta, float scale, size_t n) {
   const F d;
   const V factor = hn::Set(d, scale);
@@ -59,7 +84,7 @@ void Activate(Activation kind, const float* gate, float* up, size_t n) {
     const size_t left = std::min(lanes, n - i);
     const float* from = gate ? gate + i : up + i;
     V y;
-    if (kind == Activation::gelu_erf) {  // no family of today's recipes: plain code
+    if (kind == Activation::gelu_erf) {  // rare: plain code
       HWY_ALIGN float part[16] = {};
       for (size_t j = 0; j < left; ++j) part[j] = 0.5f * from[j] * (1.0f + std::erf(from[j] * 0.70710678f));
       y = hn::Load(d, part);
@@ -67,6 +92,25 @@ void Activate(Activation kind, const float* gate, float* up, size_t n) {
       y = Act(d, kind, LoadFirst(d, from, left));
     }
     if (gate) y = hn::Mul(y, LoadFirst(d, up + i, left));
+    if (left == lanes) {
+      hn::StoreU(y, d, up + i);
+    } else {
+      HWY_ALIGN float part[16];
+      hn::Store(y, d, part);
+      std::copy_n(part, left, up + i);
+    }
+  }
+}
+
+void ClampedSwiglu(float limit, float alpha, const float* gate, float* up, size_t n) {
+  const F d;
+  const size_t lanes = hn::Lanes(d);
+  const V top = hn::Set(d, limit), bottom = hn::Set(d, -limit), one = hn::Set(d, 1.0f), steep = hn::Set(d, -alpha);
+  for (size_t i = 0; i < n; i += lanes) {
+    const size_t left = std::min(lanes, n - i);
+    const V g = hn::Min(LoadFirst(d, gate + i, left), top);
+    const V u = hn::Min(hn::Max(LoadFirst(d, up + i, left), bottom), top);
+    const V y = hn::Mul(hn::Add(u, one), hn::Div(g, hn::Add(one, Exp(d, hn::Mul(steep, g)))));
     if (left == lanes) {
       hn::StoreU(y, d, up + i);
     } else {
@@ -118,19 +162,27 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace spanscope::fast {
 HWY_EXPORT(RmsNorm);
+HWY_EXPORT(LayerNorm);
 HWY_EXPORT(AddScaled);
 HWY_EXPORT(Activate);
+HWY_EXPORT(ClampedSwiglu);
 HWY_EXPORT(Rotate);
 HWY_EXPORT(TargetName);
 
 void rms_norm(const float* x, const float* weight, uint32_t n, float eps, float* out) {
   HWY_DYNAMIC_DISPATCH(RmsNorm)(x, weight, n, eps, out);
 }
+void layer_norm(const float* x, const float* weight, const float* bias, uint32_t n, float eps, float* out) {
+  HWY_DYNAMIC_DISPATCH(LayerNorm)(x, weight, bias, n, eps, out);
+}
 void add_scaled(float* x, const float* delta, float scale, size_t n) {
   HWY_DYNAMIC_DISPATCH(AddScaled)(x, delta, scale, n);
 }
 void activate(Activation kind, const float* gate, float* up, size_t n) {
   HWY_DYNAMIC_DISPATCH(Activate)(kind, gate, up, n);
+}
+void clamped_swiglu(float limit, float alpha, const float* gate, float* up, size_t n) {
+  HWY_DYNAMIC_DISPATCH(ClampedSwiglu)(limit, alpha, gate, up, n);
 }
 void rotate(RotaryLayout layout, const float* cosines, const float* sines, uint32_t pairs, float* head) {
   HWY_DYNAMIC_DISPATCH(Rotate)(layout, cosines, sines, pairs, head);

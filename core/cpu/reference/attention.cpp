@@ -34,13 +34,12 @@ void leaf_masses(const RecordPlan& plan, const VisibleRange& visible, const floa
   }
   for (; at < visible.end; ++at) unattributed += double(exponentials[at - visible.first]);
   mass[leaves] = unattributed / total;
-  mass[leaves + 1] = 0;  // no learned sink in the families that run here
 }
 
 // One row of one head. The planned instantiation adds leaf_masses and changes nothing else.
 template <bool kPlanned>
 void attend_row(const AttentionInput& in, const RecordPlan* plan, const VisibleRange& visible, uint32_t row,
-                uint32_t head, ThreadScratch& scratch, double* mass, float* out) {
+                uint32_t head, ThreadScratch& scratch, double* mass, float* lse, float* out) {
   const Recipe& r = in.recipe;
   float* weights = scratch.row.data();
   const uint32_t dim = r.head_dim, kv_head = head / (r.query_heads / r.kv_heads),
@@ -49,13 +48,21 @@ void attend_row(const AttentionInput& in, const RecordPlan* plan, const VisibleR
   kernels().scores(q, in.cache.key(in.layer, kv_head, visible.first), count, dim, r.attention_scale, weights);
   if (r.score_cap != 0)
     for (uint32_t j = 0; j < count; ++j) weights[j] = r.score_cap * std::tanh(weights[j] / r.score_cap);
-  const float largest = *std::max_element(weights, weights + count);
+  float largest = *std::max_element(weights, weights + count);
+  if (in.sinks) largest = std::max(largest, in.sinks[head]);
   double total = 0;
   for (uint32_t j = 0; j < count; ++j) {
     weights[j] = std::exp(weights[j] - largest);
     total += double(weights[j]);
   }
-  if constexpr (kPlanned) leaf_masses(*plan, visible, weights, total, mass);
+  // A learned sink takes its share of the row and gives no value.
+  const double sink = in.sinks ? double(std::exp(in.sinks[head] - largest)) : 0.0;
+  total += sink;
+  if constexpr (kPlanned) {
+    leaf_masses(*plan, visible, weights, total, mass);
+    mass[plan->leaves.size() + 1] = sink / total;
+    if (lse) *lse = float(double(largest) + std::log(total));
+  }
   double* sum = scratch.sum.data();
   const float* values = in.cache.value(in.layer, kv_head, visible.first);
   std::fill(sum, sum + dim, 0.0);
@@ -83,9 +90,10 @@ bool attention(ThreadPool& pool, const AttentionInput& in, const RecordPlan* pla
       const uint32_t i = uint32_t(item / heads), row = first + i, head = uint32_t(item % heads);
       float* to = out + (size_t(row) * heads + head) * dim;
       if (fold)
-        attend_row<true>(in, plan, visible[row], row, head, scratch[thread], fold->mass(i, head), to);
+        attend_row<true>(in, plan, visible[row], row, head, scratch[thread], fold->mass(i, head),
+                         fold->lse(row, head), to);
       else
-        attend_row<false>(in, nullptr, visible[row], row, head, scratch[thread], nullptr, to);
+        attend_row<false>(in, nullptr, visible[row], row, head, scratch[thread], nullptr, nullptr, to);
     });
     if (fold) fold->fold(first, rows, in.positions.data() + in.first_slot + first, visible.data() + first);
   }

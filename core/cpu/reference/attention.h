@@ -22,6 +22,7 @@ struct AttentionInput {
   ReferenceCache& cache;                // keys and values of this pass are already in place
   Slot first_slot = 0;                  // slot of row 0
   std::span<const TokenPos> positions;  // [first_slot + rows] of every slot, those of this pass included
+  const float* sinks = nullptr;         // [query heads] learned scores of a key without a value, or null
   std::stop_token stop;
 };
 

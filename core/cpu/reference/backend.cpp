@@ -21,6 +21,7 @@ namespace {
 
 constexpr uint32_t kPassRows = 512;  // rows of activations held at once when no plan asks for more
 
+// Of one input; swiglu_clamped needs two and is clamped_swiglu().
 float activate(Activation kind, float x) {
   switch (kind) {
     case Activation::silu:
@@ -31,8 +32,15 @@ float activate(Activation kind, float x) {
     }
     case Activation::gelu_erf:
       return 0.5f * x * (1.0f + std::erf(x * 0.7071067811865476f));
+    case Activation::swiglu_clamped:
+      break;
   }
   return x;
+}
+
+float clamped_swiglu(const Recipe& r, float gate, float up) {
+  const float g = std::min(gate, r.swiglu_limit), u = std::clamp(up, -r.swiglu_limit, r.swiglu_limit);
+  return (u + 1.0f) * (g / (1.0f + std::exp(-r.swiglu_alpha * g)));
 }
 
 void rms_norm(const float* x, const std::vector<float>& weight, float eps, float* out) {
@@ -41,6 +49,22 @@ void rms_norm(const float* x, const std::vector<float>& weight, float eps, float
   const float inverse = float(1.0 / std::sqrt(squares / double(weight.size()) + double(eps)));
   for (size_t i = 0; i < weight.size(); ++i) out[i] = weight[i] * (x[i] * inverse);
 }
+
+void layer_norm(const float* x, const std::vector<float>& weight, const std::vector<float>& bias, float eps, float* out) {
+  const size_t n = weight.size();
+  double sum = 0, squares = 0;
+  for (size_t i = 0; i < n; ++i) sum += double(x[i]);
+  const double mean = sum / double(n);
+  for (size_t i = 0; i < n; ++i) squares += (double(x[i]) - mean) * (double(x[i]) - mean);
+  const double inverse = 1.0 / std::sqrt(squares / double(n) + double(eps));
+  for (size_t i = 0; i < n; ++i)
+    out[i] = weight[i] * float((double(x[i]) - mean) * inverse) + (bias.empty() ? 0.0f : bias[i]);
+}
+
+// Cosines and sines of one rotary table for the rows of a pass.
+struct Angles {
+  std::vector<float> cosines, sines;  // [rows][pairs]
+};
 
 class ReferenceBackend final : public Backend {
  public:
@@ -64,6 +88,7 @@ class ReferenceBackend final : public Backend {
     const uint32_t before = own->size();
     try {
       SPANSCOPE_TRY(check_batch(recipe_, own->positions(), batch, options));
+      SPANSCOPE_TRY(settle_rotary_length(recipe_, *own, batch));
       auto result = run(*own, batch, options);
       if (!result) own->truncate(before);
       return result;
@@ -125,25 +150,24 @@ class ReferenceBackend final : public Backend {
     mixed_.resize(q_.size());
     k_.resize(rows * kv_width);
     v_.resize(k_.size());
-    fill_rotary_table(pass.positions);
-    for (uint32_t i = 0; i < rows; ++i) {
-      float* x = x_.data() + size_t(i) * width;
-      dequantise_row(model_->embedding, uint64_t(pass.ids[i]), x);
-      if (recipe_.embedding_scale != 1)
-        for (uint32_t c = 0; c < width; ++c) x[c] *= recipe_.embedding_scale;
-    }
+    fill_angles(pass);
+    embed(pass);
 
     uint32_t moe_index = 0;
     for (uint32_t l = 0; l < recipe_.layers; ++l) {
       if (pass.options.stop.stop_requested()) return cancelled();
       keep_hidden(pass, l, x_);
       const LayerWeights& w = model_->layers[l];
-      normalise(w.attention_norm, rows);
-      matmul(pool_, scratch_, w.q, normed_.data(), rows, q_.data());
-      matmul(pool_, scratch_, w.k, normed_.data(), rows, k_.data());
-      matmul(pool_, scratch_, w.v, normed_.data(), rows, v_.data());
-      rotate(q_.data(), recipe_.query_heads, rows);
-      rotate(k_.data(), recipe_.kv_heads, rows);
+      normalise(x_, w.attention_norm, w.attention_norm_bias, rows, normed_);
+      linear(w.q, w.q_bias, normed_.data(), rows, q_.data());
+      linear(w.k, w.k_bias, normed_.data(), rows, k_.data());
+      linear(w.v, w.v_bias, normed_.data(), rows, v_.data());
+      normalise_heads(q_.data(), w.q_norm, recipe_.query_heads, rows);
+      normalise_heads(k_.data(), w.k_norm, recipe_.kv_heads, rows);
+      if (const int table = recipe_.rotary_of_layer[l]; table >= 0) {
+        rotate(angles_[size_t(table)], q_.data(), recipe_.query_heads, rows);
+        rotate(angles_[size_t(table)], k_.data(), recipe_.kv_heads, rows);
+      }
       for (uint32_t i = 0; i < rows; ++i)
         for (uint32_t h = 0; h < recipe_.kv_heads; ++h) {
           const size_t from = i * kv_width + size_t(h) * recipe_.head_dim;
@@ -152,19 +176,21 @@ class ReferenceBackend final : public Backend {
         }
       if (fold) fold->begin_layer(l);
       const AttentionInput in{recipe_,    l,          rows,      q_.data(),
-                              pass.cache, first_slot, positions, pass.options.stop};
+                              pass.cache, first_slot, positions, w.sinks.empty() ? nullptr : w.sinks.data(),
+                              pass.options.stop};
       if (!attention(pool_, in, pass.options.plan, fold ? &*fold : nullptr, scratch_, mixed_.data()))
         return cancelled();
-      matmul(pool_, scratch_, w.o, mixed_.data(), rows, delta_.data());
-      add_residual();
+      linear(w.o, w.o_bias, mixed_.data(), rows, delta_.data());
+      add_residual(w.post_attention_norm, rows);
 
-      normalise(w.feed_forward_norm, rows);
+      normalise(x_, w.feed_forward_norm, w.feed_forward_norm_bias, rows, normed_);
       const bool moe = recipe_.moe_layer[l];
       if (moe)
         run_experts(w, rows);
       else
-        run_feed_forward(w.gate, w.up, w.down, normed_.data(), rows, delta_.data());
-      add_residual();
+        run_feed_forward(w.dense, normed_.data(), rows,
+                         delta_.data());
+      add_residual(w.post_feed_forward_norm, rows);
       if (moe && pass.options.router_logits) keep_routing(pass, moe_index);
       moe_index += moe;
 
@@ -189,34 +215,82 @@ class ReferenceBackend final : public Backend {
     return make_error(ErrorCode::cancelled, "SPAN-CANCELLED", "the pass was stopped");
   }
 
-  // normed_ = norm(x_)
-  void normalise(const std::vector<float>& weight, uint32_t rows) {
+  // out = W x + bias
+  void linear(const WeightMatrix& w, const std::vector<float>& bias, const float* x, uint32_t rows, float* out) {
+    matmul(pool_, scratch_, w, x, rows, out);
+    if (bias.empty()) return;
     for (uint32_t i = 0; i < rows; ++i)
-      rms_norm(x_.data() + size_t(i) * recipe_.hidden, weight, recipe_.norm_eps,
-               normed_.data() + size_t(i) * recipe_.hidden);
+      for (uint32_t o = 0; o < w.rows; ++o) out[size_t(i) * w.rows + o] += bias[o];
   }
 
-  void add_residual() {
+  // to = norm(from), or from itself where the family has no norm.  // [rows][hidden]
+  void normalise(const std::vector<float>& from, const std::vector<float>& weight, const std::vector<float>& bias,
+                 uint32_t rows, std::vector<float>& to) {
+    for (uint32_t i = 0; i < rows; ++i) {
+      const float* x = from.data() + size_t(i) * recipe_.hidden;
+      float* out = to.data() + size_t(i) * recipe_.hidden;
+      if (weight.empty())
+        std::copy_n(x, recipe_.hidden, out);
+      else if (recipe_.norm == NormKind::rms)
+        rms_norm(x, weight, recipe_.norm_eps, out);
+      else
+        layer_norm(x, weight, bias, recipe_.norm_eps, out);
+    }
+  }
+
+  // Queries or keys before rotation, in place.  // x [rows][heads][dim]
+  void normalise_heads(float* x, const std::vector<float>& weight, uint32_t heads, uint32_t rows) const {
+    if (recipe_.query_key_norm == QueryKeyNorm::none) return;
+    // `weight` is as wide as what is normalised together.
+    const size_t parts = size_t(rows) * heads * recipe_.head_dim / weight.size();
+    for (size_t p = 0; p < parts; ++p)
+      rms_norm(x + p * weight.size(), weight, recipe_.norm_eps, x + p * weight.size());
+  }
+
+  // x_ += scale * norm(delta_)
+  void add_residual(const std::vector<float>& post_norm, uint32_t rows) {
+    if (!post_norm.empty()) normalise(delta_, post_norm, {}, rows, delta_);
     if (recipe_.residual_scale == 1)
       for (size_t i = 0; i < x_.size(); ++i) x_[i] += delta_[i];
     else
       for (size_t i = 0; i < x_.size(); ++i) x_[i] += recipe_.residual_scale * delta_[i];
   }
 
-  // Angles in float32 as transformers computes them (position * inverse frequency); cos and sin from there.
-  void fill_rotary_table(std::span<const TokenPos> positions) {
-    const size_t pairs = recipe_.inverse_frequency.size();
-    cos_.resize(positions.size() * pairs);
-    sin_.resize(cos_.size());
-    for (size_t i = 0; i < positions.size(); ++i)
-      for (size_t p = 0; p < pairs; ++p) {
-        const float angle = float(positions[i]) * recipe_.inverse_frequency[p];
-        cos_[i * pairs + p] = float(std::cos(double(angle))) * recipe_.rotary_magnitude;
-        sin_[i * pairs + p] = float(std::sin(double(angle))) * recipe_.rotary_magnitude;
-      }
+  // x_ = scaled embeddings, plus those of positions.
+  void embed(const Pass& pass) {
+    const uint32_t width = recipe_.hidden;
+    std::vector<float> learned(recipe_.learned_positions ? width : 0);
+    for (uint32_t i = 0; i < pass.rows(); ++i) {
+      float* x = x_.data() + size_t(i) * width;
+      dequantise_row(model_->embedding, uint64_t(pass.ids[i]), x);
+      if (recipe_.embedding_scale != 1)
+        for (uint32_t c = 0; c < width; ++c) x[c] *= recipe_.embedding_scale;
+      if (learned.empty()) continue;
+      dequantise_row(model_->position_embedding, pass.positions[i], learned.data());
+      for (uint32_t c = 0; c < width; ++c) x[c] += learned[c];
+    }
   }
 
-  void rotate(float* x, uint32_t heads, uint32_t rows) const {  // x [rows][heads][dim]
+  // Angles in float32 as transformers computes them (position * inverse frequency); cos and sin from there.
+  void fill_angles(const Pass& pass) {
+    angles_.resize(recipe_.rotary_tables.size());
+    for (size_t t = 0; t < angles_.size(); ++t) {
+      const RotaryTable& table = recipe_.rotary_tables[t];
+      const std::vector<float>& inverse =
+          pass.cache.long_rotary() ? table.long_inverse_frequency : table.inverse_frequency;
+      const size_t pairs = inverse.size();
+      angles_[t].cosines.resize(pass.rows() * pairs);
+      angles_[t].sines.resize(pass.rows() * pairs);
+      for (size_t i = 0; i < pass.rows(); ++i)
+        for (size_t p = 0; p < pairs; ++p) {
+          const float angle = float(pass.positions[i]) * inverse[p];
+          angles_[t].cosines[i * pairs + p] = float(std::cos(double(angle))) * table.magnitude;
+          angles_[t].sines[i * pairs + p] = float(std::sin(double(angle))) * table.magnitude;
+        }
+    }
+  }
+
+  void rotate(const Angles& angles, float* x, uint32_t heads, uint32_t rows) const {  // x [rows][heads][dim]
     const uint32_t pairs = recipe_.rotary_dims / 2;
     const bool interleaved = recipe_.rotary == RotaryLayout::interleaved;
     const uint32_t step = interleaved ? 2 : 1, apart = interleaved ? 1 : pairs;
@@ -224,7 +298,7 @@ class ReferenceBackend final : public Backend {
       for (uint32_t h = 0; h < heads; ++h) {
         float* head = x + (size_t(i) * heads + h) * recipe_.head_dim;
         for (uint32_t p = 0; p < pairs; ++p) {
-          const float c = cos_[size_t(i) * pairs + p], s = sin_[size_t(i) * pairs + p];
+          const float c = angles.cosines[size_t(i) * pairs + p], s = angles.sines[size_t(i) * pairs + p];
           float &a = head[p * step], &b = head[p * step + apart];
           const float rotated = a * c - b * s;
           b = a * s + b * c;
@@ -234,25 +308,25 @@ class ReferenceBackend final : public Backend {
   }
 
   // out = down(act(gate x) * up x), or down(act(up x)).  // x, out [rows][hidden]
-  void run_feed_forward(const WeightMatrix& gate, const WeightMatrix& up, const WeightMatrix& down,
-                        const float* x, uint32_t rows, float* out) {
-    const size_t width = up.rows;
+  void run_feed_forward(const FeedForwardWeights& w, const float* x, uint32_t rows, float* out) {
+    const size_t width = w.up.rows;
     up_.resize(rows * width);
-    matmul(pool_, scratch_, up, x, rows, up_.data());
+    linear(w.up, w.up_bias, x, rows, up_.data());
     if (recipe_.gated) {
       gate_.resize(up_.size());
-      matmul(pool_, scratch_, gate, x, rows, gate_.data());
+      linear(w.gate, w.gate_bias, x, rows, gate_.data());
     }
     pool_.parallel_for(rows, [&](size_t i, unsigned) {
       float* u = up_.data() + i * width;
-      if (recipe_.gated) {
-        const float* g = gate_.data() + i * width;
+      const float* g = recipe_.gated ? gate_.data() + i * width : nullptr;
+      if (recipe_.activation == Activation::swiglu_clamped)
+        for (size_t c = 0; c < width; ++c) u[c] = clamped_swiglu(recipe_, g[c], u[c]);
+      else if (recipe_.gated)
         for (size_t c = 0; c < width; ++c) u[c] *= activate(recipe_.activation, g[c]);
-      } else {
+      else
         for (size_t c = 0; c < width; ++c) u[c] = activate(recipe_.activation, u[c]);
-      }
     });
-    matmul(pool_, scratch_, down, up_.data(), rows, out);
+    linear(w.down, w.down_bias, up_.data(), rows, out);
   }
 
   // Each expert runs the rows that chose it; a row adds its experts up in the order of their indices.
@@ -262,7 +336,7 @@ class ReferenceBackend final : public Backend {
     expert_ids_.resize(size_t(rows) * used);
     expert_weights_.resize(expert_ids_.size());
     expert_margin_.resize(rows);
-    matmul(pool_, scratch_, w.router, normed_.data(), rows, router_.data());
+    linear(w.router, w.router_bias, normed_.data(), rows, router_.data());
     for (uint32_t i = 0; i < rows; ++i)
       expert_margin_[i] =
           route(recipe_, router_.data() + size_t(i) * recipe_.experts, expert_ids_.data() + size_t(i) * used,
@@ -278,13 +352,25 @@ class ReferenceBackend final : public Backend {
       expert_out_.resize(gathered_.size());
       for (size_t c = 0; c < chosen.size(); ++c)
         std::copy_n(normed_.data() + size_t(chosen[c] / used) * width, width, gathered_.data() + c * width);
-      run_feed_forward(w.experts[e].gate, w.experts[e].up, w.experts[e].down, gathered_.data(),
-                       uint32_t(chosen.size()), expert_out_.data());
+      run_feed_forward(w.experts[e], gathered_.data(), uint32_t(chosen.size()), expert_out_.data());
       for (size_t c = 0; c < chosen.size(); ++c) {
         const float weight = expert_weights_[chosen[c]];
         float* out = delta_.data() + size_t(chosen[c] / used) * width;
         for (uint32_t d = 0; d < width; ++d) out[d] += weight * expert_out_[c * width + d];
       }
+    }
+    if (recipe_.shared_feed_forward) add_shared_expert(w, rows);
+  }
+
+  void add_shared_expert(const LayerWeights& w, uint32_t rows) {
+    expert_out_.resize(size_t(rows) * recipe_.hidden);
+    run_feed_forward(w.shared, normed_.data(), rows, expert_out_.data());
+    std::vector<float> share(rows);
+    matmul(pool_, scratch_, w.shared_router, normed_.data(), rows, share.data());
+    for (uint32_t i = 0; i < rows; ++i) {
+      const float weight = 1.0f / (1.0f + std::exp(-share[i]));
+      for (size_t d = size_t(i) * recipe_.hidden; d < size_t(i + 1) * recipe_.hidden; ++d)
+        delta_[d] += weight * expert_out_[d];
     }
   }
 
@@ -311,7 +397,7 @@ class ReferenceBackend final : public Backend {
     const bool last_pass = pass.first_row + rows == pass.all_rows;
     if (!pass.options.hidden && (wanted == LogitRows::none || (wanted == LogitRows::last && !last_pass)))
       return;
-    normalise(model_->output_norm, rows);
+    normalise(x_, model_->output_norm, model_->output_norm_bias, rows, normed_);
     keep_hidden(pass, recipe_.layers, normed_);
     float* out = pass.result.logits.data();
     size_t count = 0;
@@ -334,7 +420,8 @@ class ReferenceBackend final : public Backend {
   ThreadPool pool_;
   std::vector<ThreadScratch> scratch_;  // [thread]
   // Activations of one pass.  // x_, normed_, delta_ [rows][hidden]
-  std::vector<float> x_, normed_, delta_, q_, k_, v_, mixed_, up_, gate_, cos_, sin_;
+  std::vector<float> x_, normed_, delta_, q_, k_, v_, mixed_, up_, gate_;
+  std::vector<Angles> angles_;  // [rotary tables]
   std::vector<float> router_, gathered_, expert_out_, expert_weights_, expert_margin_;
   std::vector<int32_t> expert_ids_;
 };
@@ -345,15 +432,9 @@ class ReferenceBackend final : public Backend {
 Result<std::unique_ptr<Backend>> make_reference_backend(std::shared_ptr<const Model> model,
                                                         BackendOptions options) {
   const Recipe& r = model->recipe;
-  auto unsupported = [&](const std::string& what) {
-    return make_error(ErrorCode::unsupported, "SPAN-UNSUPPORTED", "the reference path does not run " + what,
-                      model->path);
-  };
   if (model->layers.size() != r.layers || !model->embedding)
     return make_error(ErrorCode::invalid, "SPAN-MODEL",
                       "the model has no weights (it was opened for its vocabulary)", model->path);
-  if (r.norm != NormKind::rms) return unsupported("layer norms");
-  if (r.learned_sink) return unsupported("learned sinks");
   try {
     return std::unique_ptr<Backend>(
         std::make_unique<reference::ReferenceBackend>(std::move(model), options.threads));

@@ -72,6 +72,9 @@ Status check_batch(const Recipe& recipe, std::span<const TokenPos> cached, const
       return batch_error(fmt::format("position {} in row {} follows position {}, expected a larger one",
                                      batch.positions[i], i, before));
   }
+  if (recipe.learned_positions && batch.positions.back() >= recipe.learned_positions)
+    return batch_error(fmt::format("position {} in row {}, the model has learned {} positions", batch.positions.back(),
+                                   rows - 1, recipe.learned_positions));
   if (options.plan) {
     if (!options.sink)
       return make_error(ErrorCode::invalid, "SPAN-PLAN", "a plan without a sink for its records");

@@ -7,6 +7,7 @@ namespace spanscope::reference {
 
 void ReferenceCache::truncate(uint32_t size) {
   if (size < positions_.size()) positions_.resize(size);
+  if (positions_.empty()) set_long_rotary(false);
 }
 
 void ReferenceCache::reserve(uint32_t slots) {
@@ -31,6 +32,7 @@ void ReferenceCache::commit(std::span<const TokenPos> positions) {
 
 std::unique_ptr<Cache> ReferenceCache::select(std::span<const SlotRange> ranges) const {
   auto out = std::make_unique<ReferenceCache>(layers_, kv_heads_, dim_);
+  out->set_long_rotary(long_rotary());
   uint32_t total = 0;
   for (const SlotRange& r : ranges)
     total += std::min<uint32_t>(r.end, size()) - std::min<uint32_t>(r.begin, size());

@@ -31,6 +31,7 @@ MassFold::MassFold(const RecordPlan& plan, const Recipe& recipe, uint32_t rows, 
   spike_head_.resize(leaves_);
   spike_row_.resize(leaves_);
   if (plan.want_row_masses) row_mass_.resize(size_t(rows) * heads_ * columns());
+  if (plan.want_row_lse) row_lse_.resize(size_t(rows) * heads_);
 
   member_begin_.resize(size_t(plan.levels) * rows);
   member_count_.resize(size_t(plan.levels) * rows);
@@ -173,6 +174,7 @@ LayerRecord MassFold::record() const {
   r.events = events_.data();
   r.event_count = events_.size();
   r.row_mass = row_mass_.empty() ? nullptr : row_mass_.data();
+  r.row_lse = row_lse_.empty() ? nullptr : row_lse_.data();
   return r;
 }
 

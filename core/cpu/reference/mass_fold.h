@@ -28,6 +28,11 @@ class MassFold {
     return tile_.data() + (size_t(row_in_tile) * heads_ + head) * columns();
   }
 
+  // Where the row's log-sum-exp goes, or null when nobody asked.
+  float* lse(uint32_t row, uint32_t head) {
+    return row_lse_.empty() ? nullptr : row_lse_.data() + size_t(row) * heads_ + head;
+  }
+
   void begin_layer(uint32_t layer);
   // positions and visible of the tile's rows.
   void fold(uint32_t first_row, uint32_t rows, const TokenPos* positions, const VisibleRange* visible);
@@ -51,7 +56,7 @@ class MassFold {
   mutable std::vector<uint16_t> spike_head_;
   mutable std::vector<uint32_t> spike_row_;
   std::vector<ReadEvent> events_;
-  std::vector<float> row_mass_;
+  std::vector<float> row_mass_, row_lse_;
 };
 
 }  // namespace spanscope::reference

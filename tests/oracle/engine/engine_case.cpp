@@ -75,8 +75,8 @@ namespace {
 // Puts the rows of one piece where they belong in [layers][heads][n][n].
 class AttentionSink final : public RecordSink {
  public:
-  AttentionSink(std::vector<float>& out, uint32_t n, uint32_t first_row)
-      : out_(out), n_(n), first_row_(first_row) {}
+  AttentionSink(RunOutput& run, uint32_t n, uint32_t first_row)
+      : out_(run.attention), sinks_(run.sink_mass), lse_(run.lse), n_(n), first_row_(first_row) {}
   void on_layer(const LayerRecord& r) override {
     REQUIRE(r.layer == next_layer_++);
     REQUIRE(r.row_mass != nullptr);
@@ -84,13 +84,15 @@ class AttentionSink final : public RecordSink {
       for (uint32_t h = 0; h < r.query_heads; ++h) {
         const float* mass = r.row_mass + (size_t(row) * r.query_heads + h) * (r.leaves + 2);
         CHECK(mass[r.leaves] == 0.0f);  // every key has a leaf
-        float* to = out_.data() + ((size_t(r.layer) * r.query_heads + h) * n_ + first_row_ + row) * n_;
-        std::copy_n(mass, r.leaves, to);
+        const size_t at = (size_t(r.layer) * r.query_heads + h) * n_ + first_row_ + row;
+        std::copy_n(mass, r.leaves, out_.data() + at * n_);
+        sinks_[at] = mass[r.leaves + 1];
+        lse_[at] = r.row_lse[size_t(row) * r.query_heads + h];
       }
   }
 
  private:
-  std::vector<float>& out_;
+  std::vector<float>&out_, &sinks_, &lse_;
   uint32_t n_, first_row_, next_layer_ = 0;
 };
 
@@ -114,7 +116,12 @@ RunOutput run_pieces(Backend& backend, Cache& cache, const std::vector<TokenId>&
   const uint32_t n = uint32_t(ids.size());
   if (chunk == 0) chunk = n;
   RunOutput out;
-  if (kind == PlanKind::tokens) out.attention.assign(size_t(r.layers) * r.query_heads * n * n, 0.0f);
+  if (kind == PlanKind::tokens) {
+    out.attention.assign(size_t(r.layers) * r.query_heads * n * n, 0.0f);
+    out.sink_mass.assign(size_t(r.layers) * r.query_heads * n, 0.0f);
+    out.lse = out.sink_mass;
+  }
+  const uint64_t reach = cache.size() + n;  // the pieces are one sequence
   for (uint32_t at = 0; at < n; at += chunk) {
     const uint32_t rows = std::min(chunk, n - at), before = cache.size();
     std::vector<TokenPos> positions(rows);
@@ -123,15 +130,16 @@ RunOutput run_pieces(Backend& backend, Cache& cache, const std::vector<TokenId>&
     options.logits = LogitRows::all;
     options.hidden = options.router_logits = everything;
     RecordPlan plan;
-    AttentionSink sink(out.attention, n, at);
+    AttentionSink sink(out, n, at);
     if (kind == PlanKind::tokens) {
       std::vector<PlanLeaf> leaves;
       for (uint32_t j = 0; j < before + rows; ++j) leaves.push_back({j, 1, j + 1, false});
       plan = simple_plan(std::move(leaves), rows);
+      plan.want_row_lse = true;
       options.plan = &plan;
       options.sink = &sink;
     }
-    auto result = backend.forward(cache, Batch{std::span(ids).subspan(at, rows), positions}, options);
+    auto result = backend.forward(cache, Batch{std::span(ids).subspan(at, rows), positions, reach}, options);
     if (!result) FAIL(result.error().line());
     REQUIRE(cache.size() == before + rows);
     join(out.logits, result->logits, 1, n, at, rows);

@@ -38,8 +38,8 @@ std::unique_ptr<Backend> made(const BackendCase& c, std::shared_ptr<const Model>
 enum class PlanKind { none, tokens };  // tokens: one leaf per key, row masses wanted
 
 struct RunOutput {
-  std::vector<float> logits, hidden, attention, router_logits,
-      topk_weights;  // attention [layers][heads][n][n]
+  // attention [layers][heads][n][n], sink_mass and lse [layers][heads][n]
+  std::vector<float> logits, hidden, attention, sink_mass, lse, router_logits, topk_weights;
   std::vector<int32_t> topk_ids;
 };
 // Runs ids from position cache.size() on in pieces of `chunk` rows (0: all at once) and joins the outputs.
