@@ -48,6 +48,7 @@ struct RecordPlan {
   std::vector<float> habit;                // [layers][query heads][leaves]; empty = all 0
   bool want_routing = false;
   bool want_row_masses = false;
+  bool want_row_lse = false;
 };
 
 struct ReadEvent {
@@ -72,6 +73,9 @@ struct LayerRecord {
   const ReadEvent* events = nullptr;     // [event_count], sorted by (row, leaf, head)
   uint64_t event_count = 0;
   const float* row_mass = nullptr;       // [rows][query heads][leaves + 2]: leaves, unattributed, learned sink; or null
+  // [rows][query heads] natural log of the sum of exp(score) over visible keys and learned sink, scores as the softmax
+  // sees them (scaled, capped); or null
+  const float* row_lse = nullptr;
   // Mixture-of-experts layers only, when want_routing:
   uint32_t experts_used = 0;
   const int32_t* expert_ids = nullptr;   // [rows][K] selection order
