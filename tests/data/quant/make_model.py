@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes llama-gqa-mixed.gguf: the small F32 model ../oracles/tiny/llama-gqa with its matrices in every format that
-the `gguf` Python package can quantise to, one after another, and llama-gqa-mixed.json: for each tensor its format
+"""Makes mixtral-mixed.gguf: the small F32 model ../oracles/tiny/mixtral with its matrices in every format that
+the `gguf` Python package can quantise to, one after another, and mixtral-mixed.json: for each tensor its format
 and the SHA-256 of the f32 numbers that the package reads back from it.
 
     pip install gguf==0.19.0 numpy && python3 make_model.py
@@ -26,8 +26,8 @@ def quantised(data, name):
 
 
 def main():
-    reader = GGUFReader(HERE.parent / "oracles" / "tiny" / "llama-gqa" / "model.gguf")
-    target = HERE / "llama-gqa-mixed.gguf"
+    reader = GGUFReader(HERE.parent / "oracles" / "tiny" / "mixtral" / "model.gguf")
+    target = HERE / "mixtral-mixed.gguf"
     writer = GGUFWriter(target, reader.fields["general.architecture"].contents())
     for field in reader.fields.values():
         if field.name.startswith("GGUF.") or field.name == "general.architecture":
@@ -39,7 +39,7 @@ def main():
     said, turn = {}, 0
     for tensor in reader.tensors:
         name, data = "F32", np.array(tensor.data, dtype=np.float32)
-        if data.ndim == 2:
+        if data.ndim >= 2 and "ffn_gate_inp" not in tensor.name:
             for _ in types:  # the next format whose blocks divide the rows
                 candidate = types[turn % len(types)]
                 turn += 1
@@ -55,7 +55,7 @@ def main():
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    (HERE / "llama-gqa-mixed.json").write_text(json.dumps(said, indent=1) + "\n")
+    (HERE / "mixtral-mixed.json").write_text(json.dumps(said, indent=1) + "\n")
     print(target.name, target.stat().st_size, "bytes;", ", ".join(types))
 
 
