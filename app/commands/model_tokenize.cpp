@@ -2,12 +2,16 @@
 // spanscope model tokenize: text to token ids with byte offsets, and back. No weights are read.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 
 #include "app/commands/command.h"
 #include "core/base/files.h"
 #include "core/base/json.h"
+#include "core/model/model_path.h"
+#include "core/model/vocabulary_from_hf.h"
 #include "core/model/weights.h"
 #include "core/text/tokenizer.h"
 #include "core/text/utf8.h"
@@ -71,12 +75,15 @@ Result<std::vector<TokenId>> ids_of(const OrderedJson& list, const Tokenizer& to
 
 OrderedJson pieces_json(const std::vector<TokenId>& ids, const Tokenizer& tokenizer) {
   OrderedJson pieces = OrderedJson::array(), complete = OrderedJson::array();
-  std::string so_far;
+  size_t shown = 0;
+  std::string waiting;
   for (TokenId id : ids) {
     const std::string piece = tokenizer.piece(id);
-    so_far += piece;
     pieces.push_back(hex_of(piece));
-    complete.push_back(utf8_complete_prefix(so_far));
+    waiting += piece;
+    const size_t ready = utf8_complete_prefix(waiting);
+    waiting.erase(0, ready);
+    complete.push_back(shown += ready);
   }
   return {{"pieces_hex", pieces}, {"stream_complete", complete}};
 }
@@ -179,15 +186,31 @@ int run_text(const TokenizeOptions& o, const Context& context, const Tokenizer& 
   return kExitOk;
 }
 
+// A Hugging Face directory, a tokenizer.json, a SentencePiece model, or a GGUF file.
+Result<Vocabulary> load(const std::string& name) {
+  auto path = resolve_model_path(name);
+  if (!path) return std::move(path).error();
+  std::error_code error;
+  if (std::filesystem::is_directory(*path, error)) return vocabulary_from_directory(*path);
+  auto file = MappedFile::open(*path);
+  if (!file) return std::move(file).error();
+  const auto bytes = (*file)->bytes();
+  const bool gguf = bytes.size() >= 4 && std::equal(bytes.begin(), bytes.begin() + 4, "GGUF");
+  if (!gguf && !path->ends_with(".gguf")) return vocabulary_from_file(*path);
+  auto model = load_vocabulary(*path);
+  if (!model) return std::move(model).error();
+  return (*model)->vocabulary;
+}
+
 int run(const TokenizeOptions& o, const Context& context) {
   const bool decode = o.decode_option->count() > 0;
   const int inputs = int(o.text_option->count() > 0) + int(!o.file.empty()) + int(!o.jsonl.empty()) + int(decode && o.jsonl.empty());
   if (inputs != 1) return report_error(usage("give one of TEXT, --file, --decode and --jsonl"));
   if (decode && o.jsonl.empty() && o.decode.empty()) return report_error(usage("--decode needs a list of ids, or --jsonl"));
   if (decode && !o.jsonl.empty() && !o.decode.empty()) return report_error(usage("with --jsonl the ids stand in the file"));
-  auto model = load_vocabulary(o.model);
-  if (!model) return report_error(model.error());
-  auto tokenizer = make_tokenizer((*model)->vocabulary);
+  auto vocabulary = load(o.model);
+  if (!vocabulary) return report_error(vocabulary.error());
+  auto tokenizer = make_tokenizer(std::move(*vocabulary));
   if (!tokenizer) return report_error(tokenizer.error());
   if (!o.jsonl.empty()) return run_lines(o, **tokenizer);
   return decode ? run_decode(o, context, **tokenizer) : run_text(o, context, **tokenizer);
@@ -199,7 +222,7 @@ void add_model_tokenize(CLI::App& parent, Context& context) {
   CLI::App* command = parent.add_subcommand("tokenize", "Text to token ids with byte offsets, and back");
   command->footer("Example: spanscope model tokenize resources/demo/relay-dense.gguf \"The desk number for Omar is 28.\" --json");
   auto options = std::make_shared<TokenizeOptions>();
-  command->add_option("model", options->model, "GGUF file (one that holds only a vocabulary will do)")->required();
+  command->add_option("model", options->model, "GGUF file, Hugging Face directory, tokenizer.json, tokenizer.model or ollama:NAME")->required();
   options->text_option = command->add_option("text", options->text, "text to tokenize");
   command->add_option("--file", options->file, "read the bytes of a file instead (- is standard input)");
   command->add_flag("--no-special", options->no_special, "text of control tokens is ordinary text");

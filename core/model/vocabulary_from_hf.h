@@ -14,6 +14,9 @@ namespace spanscope {
 // `where` names. Token lists may be shorter than the model's embeddings (padding).
 Result<Vocabulary> vocabulary_from_directory(const std::string& dir);
 
+// One tokenizer.json or SentencePiece tokenizer.model, told apart by their content, without the files beside it.
+Result<Vocabulary> vocabulary_from_file(const std::string& path);
+
 // The chat template's text: chat_template.jinja, else chat_template.json, else the key in tokenizer_config.json (of
 // several named ones "default"). Empty when the directory has none.
 Result<std::string> chat_template_of_directory(const std::string& dir);

@@ -3,93 +3,78 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <queue>
-
 #include "core/text/byte_alphabet.h"
 
 namespace spanscope {
 
-uint32_t BytePairs::symbol_of(const std::string& bytes) {
-  const auto [at, added] = symbols_.emplace(bytes, uint32_t(token_of_symbol_.size()));
-  if (added) token_of_symbol_.push_back(-1);
-  return at->second;
+uint32_t BytePairs::symbol_of(std::string_view text) {
+  if (const uint32_t token = symbols_.find(text); token != kNoEntry) return token;
+  return extra_.emplace(std::string(text), tokens_ + uint32_t(extra_.size())).first->second;
 }
 
-Result<BytePairs> BytePairs::make(const Vocabulary& vocabulary, const std::vector<std::string>& pieces) {
-  BytePairs out;
-  out.symbols_.reserve(pieces.size() + 256);
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    const TokenKind kind = vocabulary.kinds[i];
-    if (kind == TokenKind::control || kind == TokenKind::user_defined || pieces[i].empty()) continue;
-    const uint32_t symbol = out.symbol_of(pieces[i]);
-    if (out.token_of_symbol_[symbol] < 0) out.token_of_symbol_[symbol] = TokenId(i);
+Result<std::unique_ptr<const WordModel>> BytePairs::make(const Vocabulary& vocabulary) {
+  auto made = std::make_unique<BytePairs>();
+  BytePairs& out = *made;
+  out.tokens_ = uint32_t(vocabulary.tokens.size());
+  out.ignore_merges_ = vocabulary.ignore_merges;
+  out.symbols_.reserve(vocabulary.tokens.size());
+  for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
+    if (vocabulary.kinds[i] != TokenKind::normal || vocabulary.tokens[i].empty()) continue;
+    out.symbols_.insert(vocabulary.tokens[i], uint32_t(i));
+    out.longest_ = std::max(out.longest_, vocabulary.tokens[i].size());
   }
   // Every byte is a symbol, also one that the vocabulary lacks (SmolLM2 lacks 21): it merges with nothing and is dropped.
-  for (uint32_t b = 0; b < 256; ++b) out.byte_symbol_[b] = out.symbol_of(std::string(1, char(b)));
-  out.merges_.reserve(vocabulary.merges.size());
-  for (size_t rank = 0; rank < vocabulary.merges.size(); ++rank) {
-    const std::string& line = vocabulary.merges[rank];
-    const size_t space = line.find(' ', 1);
-    const auto bad = [&](const char* what) {
-      return make_error(ErrorCode::corrupt, "SPAN-MERGES", fmt::format("merge {} {}", rank, what), "tokenizer.ggml.merges");
-    };
-    if (line.empty() || space == std::string::npos || space + 1 >= line.size()) return bad("is not two pieces with a space between");
-    const auto left = bytes_of_alphabet_text(std::string_view(line).substr(0, space));
-    const auto right = bytes_of_alphabet_text(std::string_view(line).substr(space + 1));
-    if (!left || !right) return bad("holds a character outside of the byte alphabet");
-    const uint64_t pair = uint64_t(out.symbol_of(*left)) << 32 | out.symbol_of(*right);
-    out.merges_.emplace(pair, Merge{uint32_t(rank), out.symbol_of(*left + *right)});  // the first rank of a pair counts
+  for (uint32_t b = 0; b < 256; ++b) {
+    out.byte_text_[b] = alphabet_text_of_bytes(std::string(1, char(b)));
+    out.byte_symbol_[b] = out.symbol_of(out.byte_text_[b]);
   }
-  return out;
+  out.merges_.reserve(vocabulary.merges.size());
+  std::string joined;
+  for (size_t rank = 0; rank < vocabulary.merges.size(); ++rank) {
+    const auto bad = [&](const char* what) {
+      return make_error(ErrorCode::corrupt, "SPAN-MERGES", fmt::format("merge {} {}", rank, what), "merges");
+    };
+    const MergeParts parts = merge_parts(vocabulary, rank);
+    if (parts.left.empty()) return bad("is not two pieces with a space between");
+    for (const std::string_view part : {parts.left, parts.right})
+      if (out.symbols_.find(part) == kNoEntry && !bytes_of_alphabet_text(part)) return bad("holds a character outside of the byte alphabet");
+    joined.assign(parts.left).append(parts.right);
+    const uint32_t left = out.symbol_of(parts.left), right = out.symbol_of(parts.right);
+    out.merges_.insert(left, right, {uint32_t(rank), out.symbol_of(joined)});
+  }
+  return std::unique_ptr<const WordModel>(std::move(made));
 }
 
-void BytePairs::merge(std::string_view word, std::vector<Part>& out) const {
-  constexpr uint32_t kNo = 0xffffffffu;
-  struct Node {
-    uint32_t symbol, begin, end, previous, next;
-  };
-  struct Candidate {
-    uint32_t rank, left, right, left_symbol, right_symbol, symbol;
-    bool operator<(const Candidate& o) const { return rank != o.rank ? rank > o.rank : left > o.left; }  // least on top
-  };
+TokenId BytePairs::whole_word(std::string_view word) const {
+  if (word.size() > longest_) return -1;
+  std::string text;
+  text.reserve(word.size() * 2);
+  for (char byte : word) text += byte_text_[uint8_t(byte)];
+  const uint32_t token = symbols_.find(text);
+  return token == kNoEntry ? -1 : TokenId(token);
+}
+
+void BytePairs::encode(std::string_view word, WordScratch& scratch, std::vector<WordPart>& out) const {
+  check_word_size(word);
   const uint32_t n = uint32_t(word.size());
-  std::vector<Node> nodes(n);
+  if (ignore_merges_)
+    if (const TokenId token = whole_word(word); token >= 0) {
+      out.push_back({token, 0, n});
+      return;
+    }
+  scratch.nodes.resize(n);
   for (uint32_t i = 0; i < n; ++i)
-    nodes[i] = {byte_symbol_[uint8_t(word[i])], i, i + 1, i == 0 ? kNo : i - 1, i + 1 == n ? kNo : i + 1};
-  std::priority_queue<Candidate> queue;
-  const auto propose = [&](uint32_t left, uint32_t right) {
-    if (left == kNo || right == kNo) return;
-    const auto found = merges_.find(uint64_t(nodes[left].symbol) << 32 | nodes[right].symbol);
-    if (found != merges_.end())
-      queue.push({found->second.rank, left, right, nodes[left].symbol, nodes[right].symbol, found->second.symbol});
-  };
-  for (uint32_t i = 0; i + 1 < n; ++i) propose(i, i + 1);
-  while (!queue.empty()) {
-    const Candidate c = queue.top();
-    queue.pop();
-    Node& left = nodes[c.left];
-    // Stale when either side was merged since: a dead node has no bytes, a grown one another symbol.
-    if (left.begin == left.end || left.next != c.right || left.symbol != c.left_symbol || nodes[c.right].symbol != c.right_symbol)
-      continue;
-    Node& right = nodes[c.right];
-    left.symbol = c.symbol;
-    left.end = right.end;
-    left.next = right.next;
-    if (right.next != kNo) nodes[right.next].previous = c.left;
-    right.begin = right.end;
-    propose(left.previous, c.left);
-    propose(c.left, left.next);
-  }
-  for (uint32_t i = n == 0 ? kNo : 0; i != kNo; i = nodes[i].next) {
-    const Node& node = nodes[i];
-    const TokenId id = token_of_symbol_[node.symbol];
+    scratch.nodes[i] = {byte_symbol_[uint8_t(word[i])], i, i + 1, i == 0 ? kNoEntry : i - 1, i + 1 == n ? kNoEntry : i + 1};
+  merge_pairs(scratch, [&](const PairNode& left, const PairNode& right) { return merges_.find(left.symbol, right.symbol); });
+  for (uint32_t i = n == 0 ? kNoEntry : 0; i != kNoEntry; i = scratch.nodes[i].next) {
+    const PairNode& node = scratch.nodes[i];
+    const TokenId id = token_of(node.symbol);
     if (id >= 0 || node.end - node.begin == 1) {
       out.push_back({id, node.begin, node.end});
       continue;
     }
     // A merge whose result is no token: its bytes stand alone.
-    for (uint32_t b = node.begin; b < node.end; ++b) out.push_back({token_of_symbol_[byte_symbol_[uint8_t(word[b])]], b, b + 1});
+    for (uint32_t b = node.begin; b < node.end; ++b) out.push_back({token_of(byte_symbol_[uint8_t(word[b])]), b, b + 1});
   }
 }
 

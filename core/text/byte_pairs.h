@@ -1,41 +1,38 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Byte-pair merging inside one word. O(n log n) in the word's bytes. Immutable; any thread.
+// Byte-level BPE: byte-pair merging inside one word. O(n log n) in the word's bytes. Immutable; any thread.
 #pragma once
 #include <array>
-#include <cstdint>
+#include <memory>
 #include <string>
-#include <string_view>
 #include <unordered_map>
-#include <vector>
 
-#include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/text/vocabulary.h"
+#include "core/text/word_model.h"
 
 namespace spanscope {
 
-class BytePairs {
+class BytePairs : public WordModel {
  public:
-  // pieces [tokens]: bytes of every token. Control and user-defined tokens are never made by merging.
-  static Result<BytePairs> make(const Vocabulary& vocabulary, const std::vector<std::string>& pieces);
+  // Keeps views into vocabulary.tokens: it must outlive this. Only normal tokens are made by merging.
+  // Errors: SPAN-MERGES - a merge that is not two pieces of the byte alphabet.
+  static Result<std::unique_ptr<const WordModel>> make(const Vocabulary& vocabulary);
 
-  // Appends the word's tokens with offsets base + [begin, end); bytes without a token go to `dropped`.
-  struct Part {
-    TokenId id;  // -1: no token
-    uint32_t begin, end;
-  };
-  void merge(std::string_view word, std::vector<Part>& out) const;
+  void encode(std::string_view word, WordScratch& scratch, std::vector<WordPart>& out) const override;
 
  private:
-  struct Merge {
-    uint32_t rank;
-    uint32_t symbol;
-  };
-  uint32_t symbol_of(const std::string& bytes);
+  uint32_t symbol_of(std::string_view text);
+  TokenId token_of(uint32_t symbol) const { return symbol < tokens_ ? TokenId(symbol) : -1; }
+  TokenId whole_word(std::string_view word) const;
+
+  uint32_t tokens_ = 0;          // symbols below are tokens, the others are made by merges on the way to a token
+  TextTable symbols_;            // by text in the byte alphabet
+  std::unordered_map<std::string, uint32_t> extra_;  // rare
+  PairTable merges_;
   std::array<uint32_t, 256> byte_symbol_{};
-  std::vector<TokenId> token_of_symbol_;  // [symbols] -1: not in the vocabulary
-  std::unordered_map<std::string, uint32_t> symbols_;
-  std::unordered_map<uint64_t, Merge> merges_;  // left symbol << 32 | right symbol
+  std::array<std::string, 256> byte_text_;  // in the alphabet
+  bool ignore_merges_ = false;
+  size_t longest_ = 0;           // bytes of the longest token's text
 };
 
 }  // namespace spanscope

@@ -1,160 +1,189 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Ids, byte offsets, dropped bytes, pieces and streaming against reference vectors.
-#include <fstream>
+// Ids, byte offsets, dropped bytes, pieces and streaming against reference vectors, from every kind of file.
+#include <set>
 
-#include "core/base/json.h"
+#include "core/base/digest.h"
+#include "core/base/files.h"
+#include "core/model/vocabulary_from_hf.h"
 #include "core/model/weights.h"
 #include "core/text/pre_tokenizer.h"
-#include "core/text/tokenizer.h"
-#include "core/text/utf8.h"
-#include "tests/support/oracles.h"
+#include "core/text/vocabulary_from_json.h"
+#include "core/text/vocabulary_from_sentencepiece.h"
+#include "tests/oracle/text/tokenizer_vectors.h"
 
 using namespace spanscope;
 using namespace spanscope::test;
 
 namespace {
 
-std::string unhex(const std::string& hex) {
-  std::string out;
-  for (size_t i = 0; i + 1 < hex.size(); i += 2) out.push_back(char(std::stoi(hex.substr(i, 2), nullptr, 16)));
-  return out;
-}
-
-std::string hex_of(const std::string& bytes) {
-  static const char* digits = "0123456789abcdef";
-  std::string out;
-  for (char c : bytes) {
-    out.push_back(digits[uint8_t(c) >> 4]);
-    out.push_back(digits[uint8_t(c) & 15]);
-  }
-  return out;
-}
-
-std::vector<Json> lines(const std::string& path) {
-  std::ifstream in(path);
-  std::vector<Json> out;
-  for (std::string line; std::getline(in, line, '\n');)
-    if (!line.empty()) out.push_back(Json::parse(line));
-  REQUIRE(!out.empty());
-  return out;
-}
-
-std::string input_of(const Json& j) { return j.contains("text") ? j["text"].get<std::string>() : unhex(j["bytes_hex"].get<std::string>()); }
-
-Json ranges_json(const std::vector<ByteRange>& ranges) {
-  Json out = Json::array();
-  for (const ByteRange& r : ranges) out.push_back({r.begin, r.end});
-  return out;
-}
-
-std::shared_ptr<const Tokenizer> load(const std::string& path) {
+Result<Vocabulary> from_gguf(const std::string& path) {
   auto model = load_vocabulary(path);
-  if (!model) FAIL(model.error().line());
-  auto tokenizer = make_tokenizer((*model)->vocabulary);
-  if (!tokenizer) FAIL(tokenizer.error().line());
-  return *tokenizer;
+  if (!model) return std::move(model).error();
+  return (*model)->vocabulary;
 }
 
-void check_vectors(const std::string& folder, const Tokenizer& tokenizer) {
-  size_t checked = 0;
-  for (const Json& j : lines(folder + "/vectors.jsonl")) {
-    const std::string text = input_of(j);
-    const Encoding e = tokenizer.encode(text, {j.value("add_special", false), j.value("parse_special", false)});
-    INFO(folder << " vector " << checked << " " << j.value("note", "") << " " << j.dump().substr(0, 200));
-    CHECK(Json(e.ids) == j["ids"]);
-    CHECK(ranges_json(e.offsets) == j["offsets"]);
-    CHECK(ranges_json(e.dropped) == (j.contains("dropped") ? j["dropped"] : Json::array()));
-    ++checked;
-  }
-  for (const Json& j : lines(folder + "/decode.jsonl")) {
-    const auto ids = j["ids"].get<std::vector<TokenId>>();
-    INFO(folder << " decode " << j.dump().substr(0, 200));
-    std::string so_far;
-    Json pieces = Json::array(), complete = Json::array();
-    for (TokenId id : ids) {
-      pieces.push_back(hex_of(tokenizer.piece(id)));
-      so_far += tokenizer.piece(id);
-      complete.push_back(utf8_complete_prefix(so_far));
-    }
-    CHECK(pieces == j["pieces_hex"]);
-    CHECK(complete == j["stream_complete"]);
-    CHECK(tokenizer.decode(ids) == so_far);
-    if (j.contains("text_hex")) CHECK(hex_of(so_far) == j["text_hex"]);
-  }
-  std::cout << folder << ": " << checked << " vectors\n";
+const std::vector<std::string> kByteLevel = {"bbpe-gaps", "bbpe-gpt2", "bbpe-gpt4o", "bbpe-granite", "bbpe-llama3", "bbpe-olmo", "bbpe-olmo2",
+                                             "bbpe-qwen2", "bbpe-qwen35", "bbpe-refact", "bbpe-smollm", "bbpe-starcoder", "bbpe-tekken"};
+const std::vector<std::string> kSentencePiece = {"spm-bpe-nodummy", "spm-gemma", "spm-llama2", "spm-unigram", "spm-unigram-nodummy"};
+const std::vector<std::string> kLayouts = {"bbpe-flags", "hf-bytelevel-prefix", "hf-gemma-split", "hf-metaspace-always", "hf-metaspace-first"};
+
+void check_folder(const std::string& name, const char* file, Result<Vocabulary> vocabulary, const std::string& folder, bool normaliser) {
+  const auto tokenizer = tokenizer_of(std::move(vocabulary));
+  VectorRun run;
+  run.normaliser = normaliser;
+  check_vectors(folder, *tokenizer, run);
+  if (std::filesystem::exists(folder + "/decode.jsonl")) check_decode(folder, tokenizer, run);
+  std::cout << name << " from " << file << ": " << run.vectors << " vectors (" << run.normalised << " of them normalised), " << run.decoded << " decoded\n";
 }
 
 }  // namespace
 
-TEST_CASE("byte-level BPE vectors of vocabularies with known pre-tokenizers") {
-  for (const char* name : {"bbpe-gpt2", "bbpe-smollm"}) {
-    const auto folder = oracle(std::string("tokenizers/") + name);
+TEST_CASE("vectors from GGUF vocabularies") {
+  for (const auto* list : {&kByteLevel, &kSentencePiece})
+    for (const std::string& name : *list) {
+      const auto folder = oracle("tokenizers/" + name);
+      if (!folder) return;
+      check_folder(name, "vocab.gguf", from_gguf(*folder + "/vocab.gguf"), *folder, false);
+    }
+}
+
+TEST_CASE("vectors from tokenizer.json") {
+  for (const auto* list : {&kByteLevel, &kSentencePiece, &kLayouts})
+    for (const std::string& name : *list) {
+      const auto folder = oracle("tokenizers/" + name);
+      if (!folder) return;
+      check_folder(name, "tokenizer.json", vocabulary_from_file(*folder + "/tokenizer.json"), *folder, true);
+    }
+}
+
+TEST_CASE("vectors from SentencePiece models") {
+  for (const std::string& name : kSentencePiece) {
+    const auto folder = oracle("tokenizers/" + name);
     if (!folder) return;
-    check_vectors(*folder, *load(*folder + "/vocab.gguf"));
+    auto vocabulary = vocabulary_from_file(*folder + "/tokenizer.model");
+    if (!vocabulary) FAIL(vocabulary.error().line());
+    vocabulary->add_bos = json_file(*folder + "/config.json")["add_bos_token"].get<bool>();  // the model file does not say
+    check_folder(name, "tokenizer.model", std::move(vocabulary), *folder, false);
   }
 }
 
-TEST_CASE("digits-first vocabularies under other names give the same ids as smollm") {
-  // Their files say refact or starcoder, which this version refuses; the split itself is the same and is checked here.
-  for (const char* name : {"bbpe-refact", "bbpe-starcoder", "bbpe-granite"}) {
-    const auto folder = oracle(std::string("tokenizers/") + name);
-    if (!folder) return;
-    auto model = load_vocabulary(*folder + "/vocab.gguf");
-    REQUIRE(model);
-    Vocabulary vocabulary = (*model)->vocabulary;
-    vocabulary.pre = "smollm";
-    auto tokenizer = make_tokenizer(vocabulary);
-    REQUIRE(tokenizer);
-    check_vectors(*folder, **tokenizer);
+TEST_CASE("a directory with a vocabulary gives the same as the file in it") {
+  for (const std::string& family : {"llama-gqa", "gemma3-text", "gpt-oss"}) {
+    const auto folder = oracle("tiny/" + family);
+    if (!folder || !std::filesystem::is_directory(*folder + "/hf")) return;
+    const auto from_dir = tokenizer_of(vocabulary_from_directory(*folder + "/hf"));
+    const auto gguf = tokenizer_of(from_gguf(*folder + "/model.gguf"));
+    CHECK(from_dir->vocabulary().bos == gguf->vocabulary().bos);
+    CHECK(from_dir->vocabulary().eos == gguf->vocabulary().eos);
+    CHECK(from_dir->vocabulary().pad == gguf->vocabulary().pad);
+    CHECK(from_dir->vocabulary().tokens == gguf->vocabulary().tokens);
+    CHECK(from_dir->vocabulary().kinds == gguf->vocabulary().kinds);
+    for (TokenId id = 0; id < TokenId(from_dir->vocabulary().tokens.size()); ++id) {
+      CHECK(from_dir->piece(id) == gguf->piece(id));
+      CHECK(from_dir->ends_generation(id) == gguf->ends_generation(id));
+    }
+    for (const char* text : {"The end of the <|user|> story.\n  12345", "", "\xff\xf0\x9f\x98\x80", "it's <|eos|>"})
+      CHECK(from_dir->encode(text, {false, true}).ids == gguf->encode(text, {false, true}).ids);
   }
-}
-
-TEST_CASE("user-defined tokens and NFC models: bbpe-olmo under gpt-2") {
-  const auto folder = oracle("tokenizers/bbpe-olmo");
-  if (!folder) return;
-  auto model = load_vocabulary(*folder + "/vocab.gguf");
-  REQUIRE(model);
-  Vocabulary vocabulary = (*model)->vocabulary;
-  vocabulary.pre = "gpt-2";
-  auto tokenizer = make_tokenizer(vocabulary);
-  REQUIRE(tokenizer);
-  check_vectors(*folder, **tokenizer);
-}
-
-TEST_CASE("other pre-tokenizers and kinds are refused by name") {
-  for (const auto& [name, pre] : {std::pair<const char*, const char*>{"bbpe-qwen2", "qwen2"}, {"bbpe-llama3", "llama-bpe"},
-                                  {"bbpe-gpt4o", "gpt-4o"}, {"bbpe-tekken", "tekken"}, {"bbpe-starcoder", "starcoder"}}) {
-    const auto path = oracle(std::string("tokenizers/") + name + "/vocab.gguf");
-    if (!path) return;
-    auto model = load_vocabulary(*path);
-    REQUIRE(model);
-    auto tokenizer = make_tokenizer((*model)->vocabulary);
-    REQUIRE_FALSE(tokenizer);
-    CHECK(tokenizer.error().message.find(pre) != std::string::npos);
-    CHECK(tokenizer.error().code == ErrorCode::unsupported);
-  }
-  const auto path = oracle("tokenizers/spm-llama2/vocab.gguf");
-  if (!path) return;
-  auto model = load_vocabulary(*path);
-  REQUIRE(model);
-  auto tokenizer = make_tokenizer((*model)->vocabulary);
-  REQUIRE_FALSE(tokenizer);
-  CHECK(tokenizer.error().message.find("llama") != std::string::npos);
 }
 
 TEST_CASE("pre-token borders") {
-  for (const auto& [file, name] : {std::pair<const char*, const char*>{"gpt2", "gpt-2"}, {"digits-gpt2", "smollm"}}) {
-    const auto path = oracle(std::string("tokenizers/pretokenizer/") + file + ".jsonl");
-    if (!path) return;
+  const auto folder = oracle("tokenizers/pretokenizer");
+  if (!folder) return;
+  const Json patterns = json_file(*folder + "/patterns.json");
+  const std::map<std::string, const char*> names = {{"gpt2", "gpt-2"}, {"digits-gpt2", "smollm"}, {"llama3", "llama-bpe"},
+                                                    {"qwen2", "qwen2"}, {"qwen35", "qwen35"}, {"o200k", "gpt-4o"},
+                                                    {"tekken", "tekken"}, {"deepseek3", "deepseek-v3"}, {"cl100k", "cl100k"}};
+  CHECK(patterns.size() == names.size());
+  for (const auto& [kind, name] : names) {
     auto words = PreTokenizer::make(name);
     REQUIRE(words);
-    for (const Json& j : lines(*path)) {
-      std::vector<size_t> ends;
+    // The same steps as a file would give them, with the pattern's text from the reference.
+    std::vector<SplitStep> steps;
+    for (const Json& pattern : patterns[kind].is_array() ? patterns[kind] : Json::array({patterns[kind]})) {
+      std::string text = pattern.get<std::string>();
+      if (text == "each \\p{N} alone") text = "\\p{N}";
+      if (const size_t at = text.find("\\s++$"); at != std::string::npos) text.replace(at, 5, "\\s++\\z");
+      steps.push_back({SplitStep::Kind::pattern, text, SplitStep::Match::alone});
+    }
+    auto from_text = PreTokenizer::make(steps, kind);
+    if (!from_text) FAIL(from_text.error().line());
+    size_t checked = 0;
+    for (const Json& j : json_lines(*folder + "/" + kind + ".jsonl")) {
+      std::vector<size_t> ends, ends_from_text;
       const std::string text = input_of(j);
       (*words)->split(text, [&](size_t, size_t end) { ends.push_back(end); });
-      INFO(file << " " << j.dump().substr(0, 300));
+      (*from_text)->split(text, [&](size_t, size_t end) { ends_from_text.push_back(end); });
+      INFO(kind << " " << j.dump().substr(0, 300));
       CHECK(Json(ends) == j["ends"]);
+      CHECK(ends_from_text == ends);
+      ++checked;
     }
+    std::cout << "pre-tokenizer " << kind << ": " << checked << " texts\n";
+  }
+}
+
+TEST_CASE("end to end: rendered conversations to tokens and their spans") {
+  for (const auto& [name, chat] : {std::pair<const char*, const char*>{"bbpe-smollm", "smollm2"}, {"real-smollm2", "smollm2"}, {"bbpe-qwen2", "qwen2.5-instruct"},
+                                   {"bbpe-llama3", "llama-3.1-instruct"}, {"spm-llama2", "llama-2-chat"}, {"spm-gemma", "gemma-3-it"}, {"bbpe-gpt4o", "gpt-oss"}}) {
+    const auto cases = oracle(std::string("templates/cases/") + chat + ".jsonl");
+    const auto expected = oracle(std::string("tokenizers/e2e/") + name + "+" + chat + ".jsonl");
+    if (!cases || !expected) return;
+    std::string path;
+    if (std::string(name) == "real-smollm2") {
+      const auto model = smollm2();
+      if (!model) continue;
+      path = *model;
+    } else {
+      path = *oracle(std::string("tokenizers/") + name + "/vocab.gguf");
+    }
+    const auto tokenizer = tokenizer_of(from_gguf(path));
+    std::map<std::string, Json> rendered;
+    for (const Json& c : json_lines(*cases)) rendered[c["conv"].get<std::string>()] = c;
+    size_t checked = 0, spans = 0;
+    for (const Json& want : json_lines(*expected)) {
+      const Json& c = rendered.at(want["conv"].get<std::string>());
+      INFO(name << "+" << chat << " " << want["conv"]);
+      REQUIRE(c.contains("rendered"));
+      const std::string text = c["rendered"].get<std::string>();
+      REQUIRE(sha256_hex(text) == want["sha256"]);
+      const Encoding e = tokenizer->encode(text, {false, true});
+      CHECK(Json(e.ids) == want["ids"]);
+      Json ends = Json::array(), found = Json::array();
+      for (const ByteRange& r : e.offsets) ends.push_back(r.end);
+      CHECK(ends == want["ends"]);
+      for (const Json& range : c["ranges"]) {
+        const std::string field = range[2].get<std::string>();
+        if (field.ends_with(".role") || field.ends_with(".type")) continue;
+        const uint64_t begin = range[0].get<uint64_t>(), end = range[1].get<uint64_t>();
+        size_t first = e.ids.size(), last = 0;
+        for (size_t t = 0; t < e.ids.size(); ++t)
+          if (e.offsets[t].begin < end && e.offsets[t].end > begin) {
+            first = std::min(first, t);
+            last = t;
+          }
+        if (first < e.ids.size())
+          found.push_back({field, first, last + 1, int(e.offsets[first].begin == begin && e.offsets[last].end == end)});
+      }
+      CHECK(found == want["spans"]);
+      spans += found.size();
+      ++checked;
+    }
+    std::cout << name << "+" << chat << ": " << checked << " conversations, " << spans << " spans\n";
+  }
+}
+
+TEST_CASE("what is not known is refused by name") {
+  const auto path = oracle("tokenizers/bbpe-qwen2/vocab.gguf");
+  if (!path) return;
+  for (const char* pre : {"default", "bloom", "no-such-pre", ""}) {
+    auto vocabulary = from_gguf(*path);
+    REQUIRE(vocabulary);
+    vocabulary->pre = pre;
+    auto tokenizer = make_tokenizer(std::move(*vocabulary));
+    REQUIRE_FALSE(tokenizer);
+    CHECK(tokenizer.error().code == ErrorCode::unsupported);
+    CHECK(tokenizer.error().message.find(std::string("\"") + pre + "\"") != std::string::npos);
   }
 }
 
@@ -162,5 +191,5 @@ TEST_CASE("SmolLM2: vectors of the real vocabulary") {
   const auto model = smollm2();
   const auto folder = oracle("tokenizers/real-smollm2");
   if (!model || !folder) return;
-  check_vectors(*folder, *load(*model));
+  check_folder("real-smollm2", "GGUF", from_gguf(*model), *folder, false);
 }
