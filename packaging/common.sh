@@ -6,8 +6,8 @@
 build_packages="build-essential cmake ninja-build pkg-config ccache qt6-base-dev qt6-svg-dev libgl1-mesa-dev
   libqcustomplot-dev libhwy-dev libdnnl-dev ocl-icd-opencl-dev opencl-headers libzstd-dev libxxhash-dev catch2
   nlohmann-json3-dev libutf8proc-dev libpcre2-dev libfmt-dev libcli11-dev libssl-dev fonts-dejavu-core python3"
-# What the tests run beside it: an X server without a screen, zstd's own check, a foreign reader of the session file.
-test_packages="xvfb xauth zstd python3-zstandard ca-certificates"
+# What the tests run beside it: an X server without a screen, zstd's own check, foreign readers of the session file.
+test_packages="xvfb xauth zstd python3-zstandard python3-numpy ca-certificates"
 
 say() { printf '\n== %s\n' "$*"; }
 
