@@ -5,6 +5,7 @@
 #include <QClipboard>
 #include <QHBoxLayout>
 #include <QLabel>
+#include <QFontMetrics>
 #include <QPainter>
 #include <QPlainTextEdit>
 #include <QScrollBar>
@@ -339,7 +340,12 @@ void Inspector::addNumbers(QVBoxLayout* column, QWidget* form, SpanId id) {
   auto* headRow = new QHBoxLayout(head);
   headRow->setContentsMargins(0, 0, 0, 0);
   const bool tight = tight_;
-  auto* section = new SectionHeader(tight ? tr("Read") : tr("How much it was read"), head);
+  // The whole title only where it does not reach the column titles, whatever the font.
+  QFont strong = font();
+  strong.setWeight(QFont::DemiBold);
+  const int room = width() - NumberRows::kNow - QFontMetrics(font()).horizontalAdvance(tr("turn %1").arg(1000));
+  const bool fits = QFontMetrics(strong).horizontalAdvance(tr("How much it was read")) + 24 < room;
+  auto* section = new SectionHeader(tight || !fits ? tr("Read") : tr("How much it was read"), head);
   headRow->addWidget(section);
   // Column titles stand over their numbers.
   class Titles : public QWidget {
