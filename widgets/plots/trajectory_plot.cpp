@@ -84,14 +84,17 @@ TrajectoryPlot::TrajectoryPlot(Document* document, QWidget* parent)
   switches->setSpacing(4);
   difference_ = new SmallButton(tr("Change"), legend_);
   difference_->setObjectName("trajectoryDifference");
+  difference_->setAccessibleName(tr("Change"));
   difference_->setCheckable(true);
   difference_->setToolTip(tr("Change from one turn to the next"));
   perRow_ = new SmallButton(tr("Per row"), legend_);
   perRow_->setObjectName("trajectoryPerRow");
+  perRow_->setAccessibleName(tr("Per row"));
   perRow_->setCheckable(true);
   perRow_->setToolTip(tr("Reads divided by the turn's answer rows"));
   sum_ = new SmallButton(tr("Sum"), legend_);
   sum_->setObjectName("trajectorySum");
+  sum_->setAccessibleName(tr("Sum"));
   sum_->setCheckable(true);
   sum_->setToolTip(tr("The sum of the spans that are drawn"));
   for (auto* b : {difference_, perRow_, sum_}) {
@@ -319,6 +322,13 @@ void TrajectoryPlot::redraw() {
   if (alignLeft_ >= 0) {
     // Map pixels are given in this panel's coordinates; the legend and the axis labels share the left margin.
     legend_->setFixedWidth(std::max(120, std::min(kLegendWidth, alignLeft_ - 36)));
+    // Signs instead of words where the words would be cut; the tool tips say what they mean.
+    int words = 16;
+    for (const QString& text : {tr("Change"), tr("Per row"), tr("Sum")}) words += fontMetrics().horizontalAdvance(text) + 22;
+    const bool fits = words <= legend_->maximumWidth();
+    difference_->setText(fits ? tr("Change") : QStringLiteral("Δ"));
+    perRow_->setText(fits ? tr("Per row") : tr("/row"));
+    sum_->setText(fits ? tr("Sum") : QStringLiteral("Σ"));
     plot_->axisRect()->setAutoMargins(QCP::msTop | QCP::msBottom);
     plot_->axisRect()->setMargins(QMargins(alignLeft_ - legend_->width(), 0, std::max(kLabelRoom, alignRight_), 0));
     plot_->axisRect()->setMinimumMargins(QMargins(0, 10, 0, 0));
