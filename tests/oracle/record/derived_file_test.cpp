@@ -30,10 +30,12 @@ void check_closing(const SessionData& s) {
   }
 }
 
-void record_and_check(const std::string& family, const std::string& path, uint32_t pass_rows, unsigned threads) {
-  INFO(family << ", " << path << " path, passes of " << pass_rows << ", threads " << threads);
+// `file`: "model.gguf" or the Hugging Face folder "hf".
+void record_and_check(const std::string& family, const std::string& path, uint32_t pass_rows, unsigned threads,
+                      const std::string& file = "model.gguf") {
+  INFO(family << "/" << file << ", " << path << " path, passes of " << pass_rows << ", threads " << threads);
   const auto d = load_derived(family);
-  const auto model = oracle("tiny/" + family + "/model.gguf");
+  const auto model = oracle("tiny/" + family + "/" + file);
   if (!d || !model) return;
   auto backend = backend_of(*model, path, threads);
   auto replay = take(make_ids_replay("", d->spans_json, family));
@@ -42,7 +44,7 @@ void record_and_check(const std::string& family, const std::string& path, uint32
   request.pass_rows = pass_rows;
   const Recorded r = record_to_file(*backend, *replay, nullptr, {}, request, family + ".span");
   CHECK(r.session->findings.empty());
-  CHECK(r.session->header.routing == (family == "mixtral"));
+  CHECK(r.session->header.routing == (family == "mixtral" || family == "gpt-oss"));
   check_session(*r.session, *d);
   check_session(*r.outcome.session, *d);
   check_closing(*r.session);
@@ -58,4 +60,19 @@ TEST_CASE("recorded, closed and reopened: the reference path gives the reference
 TEST_CASE("recorded, closed and reopened: the fast path gives the reference numbers") {
   for (const char* family : {"llama-gqa", "mixtral"})
     for (uint32_t rows : {512u, 7u, 1u}) record_and_check(family, "fast", rows, 2);
+}
+
+TEST_CASE("windows, learned sinks and local rotation, recorded by the engine itself") {
+  if (!have_full_oracles()) {
+    std::cout << "SKIPPED: no reference data for derived/mistral, gpt-oss and gemma3-text\n";
+    return;
+  }
+  // The window of mistral is in the folder's configuration only.
+  const std::pair<const char*, const char*> models[] = {
+      {"mistral", "hf"}, {"gpt-oss", "hf"}, {"gpt-oss", "model.gguf"}, {"gemma3-text", "hf"}, {"gemma3-text", "model.gguf"}};
+  for (const auto& [family, file] : models)
+    for (uint32_t rows : {512u, 7u, 1u}) {
+      record_and_check(family, "reference", rows, 1, file);
+      record_and_check(family, "fast", rows, 2, file);
+    }
 }
