@@ -161,13 +161,18 @@ struct Plain16 {
   template <class Use>
   static HWY_INLINE void Stretch(F d, const uint8_t* p, const Scales&, uint32_t b, const Use& use) {
     const hn::Rebind<uint16_t, F> d16;
-    const U du;
     p += size_t(b) * kBytes;
     for (size_t j = 0; j < 32; j += hn::Lanes(d)) {
       HWY_ALIGN uint16_t part[16];
       std::memcpy(part, p + 2 * j, 2 * hn::Lanes(d));
-      const auto bits = hn::PromoteTo(du, hn::Load(d16, part));
-      use(j, kBrain ? hn::BitCast(d, hn::ShiftLeft<16>(bits)) : FromHalf(d, bits));
+      const auto bits = hn::Load(d16, part);
+      if constexpr (kBrain) {
+        const U du;
+        use(j, hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bits))));
+      } else {
+        const hn::Rebind<hwy::float16_t, F> dh;
+        use(j, hn::PromoteTo(d, hn::BitCast(dh, bits)));
+      }
     }
   }
 };
