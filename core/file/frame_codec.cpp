@@ -47,7 +47,9 @@ Result<Blob> decode_frame(std::span<const uint8_t> bytes, const std::string& whe
   // The unused bit changes nothing for zstd; a flipped one must be named all the same.
   if (bytes[4] & 0x10) return make_error(ErrorCode::corrupt, "SPAN-FRAME", "an unused bit of the frame header is set", where);
   if (!(bytes[4] & 0x04)) return make_error(ErrorCode::corrupt, "SPAN-FRAME", "the frame has no checksum", where);
-  std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
+  // One context per thread: making it costs more than a small frame.
+  thread_local const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
+  if (!context) return make_error(ErrorCode::memory, "SPAN-MEMORY", "no memory for the decompressor", where);
   std::vector<uint8_t> data;
   try {
     data.resize(size_t(content));

@@ -29,12 +29,6 @@ namespace {
 
 constexpr size_t kQueueBytes = 64u << 20;  // content that may wait for the writer thread
 
-template <class T>
-void put(std::vector<uint8_t>& out, T value) {
-  const auto* p = reinterpret_cast<const uint8_t*>(&value);
-  out.insert(out.end(), p, p + sizeof value);
-}
-
 std::string random_id() {
   uint8_t bytes[16];
   size_t got = 0;
@@ -58,6 +52,15 @@ struct Job {
   FrameTag tag;
   std::vector<uint8_t> bytes;  // content of a frame, or bytes to write as they are (reserved: room is made first)
   uint32_t seq = 0, part = 0, parts = 1;
+
+  static Job of(Kind kind, std::vector<uint8_t> bytes = {}, const char* name = "", uint32_t seq = 0) {
+    Job job;
+    job.kind = kind;
+    job.tag.kind = name;
+    job.bytes = std::move(bytes);
+    job.seq = seq;
+    return job;
+  }
 };
 
 class Writer : public SessionWriter {
@@ -75,11 +78,8 @@ class Writer : public SessionWriter {
   }
 
   Status write_preamble() {
-    Job job{Job::Kind::raw, {}, {}};
-    put(job.bytes, kSkippableMagic);
-    put(job.bytes, uint32_t(8));
-    job.bytes.insert(job.bytes.end(), kSignature, kSignature + 8);
-    push(std::move(job));
+    const auto bytes = session_preamble();
+    push(Job::of(Job::Kind::raw, {bytes.begin(), bytes.end()}));
     return drained();
   }
 
@@ -108,7 +108,7 @@ class Writer : public SessionWriter {
 
   Status sync() override {
     if (finished_) return error();
-    push({Job::Kind::sync, {}, {}});
+    push(Job::of(Job::Kind::sync));
     return drained();
   }
 
@@ -122,14 +122,14 @@ class Writer : public SessionWriter {
     std::vector<uint8_t> table = seek_table(frames_, index->size(), content);
     const uint64_t index_at = at_;
     const uint64_t index_bytes = index->size(), hash = XXH64(index->data(), index->size(), 0);
-    push({Job::Kind::reserved, {"index"}, std::move(*index), seq_++});
-    push({Job::Kind::reserved, {"seek_table"}, std::move(table), seq_});
+    push(Job::of(Job::Kind::reserved, std::move(*index), "index", seq_++));
+    push(Job::of(Job::Kind::reserved, std::move(table), "seek_table", seq_));
     SPANSCOPE_TRY(drained());
     {
       std::lock_guard lock(mutex_);
       frames_.push_back({index_at, index_bytes, content, hash, "index", 1, seq_ - 1});
     }
-    push({Job::Kind::sync, {}, {}});
+    push(Job::of(Job::Kind::sync));
     SPANSCOPE_TRY(drained());
     finished_ = true;
     stop();
@@ -277,7 +277,8 @@ class Writer : public SessionWriter {
 
   // The last thing in a file whose disk is full, if it fits: it takes the place of the frame that did not.
   void write_loss(const Job& job, const std::string& reason) {
-    Job loss{Job::Kind::frame, {"loss", 1, job.tag.turn}, {}, job.seq};
+    Job loss = Job::of(Job::Kind::frame, {}, "loss", job.seq);
+    loss.tag.turn = job.tag.turn;
     Blob blob;
     blob.metadata["reason"] = "the recorder stopped here: " + reason;
     blob.metadata["lost_kind"] = job.tag.kind;

@@ -136,6 +136,7 @@ Result<SessionHeader> read_header(const Blob& blob, const std::string& where) {
   h.habit_min_rows = value_or<uint32_t>(j, "habit_min_rows", 8);
   h.source = value_or<std::string>(j, "source", "");
   h.mode = value_or<std::string>(j, "mode", "");
+  h.redacted = value_or<std::string>(j, "redacted", "");
   if (h.layers == 0 || h.query_heads == 0 || h.layers > 4096 || h.query_heads > 4096)
     return make_error(ErrorCode::corrupt, "SPAN-NO-HEADER",
                       "the header says " + std::to_string(h.layers) + " layers and " + std::to_string(h.query_heads) + " query heads", where);

@@ -7,6 +7,7 @@
 
 #include "core/base/result.h"
 #include "core/file/safetensors.h"
+#include "core/file/session_reader.h"
 #include "core/record/session_data.h"
 
 namespace spanscope::schema {
@@ -37,5 +38,15 @@ Status read_events(const Blob& blob, TurnRecord& turn, const SessionData& sessio
 Status read_routing(const Blob& blob, TurnRecord& turn, const SessionData& session);
 Status read_findings(const Blob& blob, SessionData& session);
 Status read_closing(const Blob& blob, SessionData& session);
+
+// Where a closed turn's frames stand in SessionReader::frames().
+struct TurnFrames {
+  TurnId turn = 0;
+  size_t begin = SIZE_MAX, end = SIZE_MAX;
+  std::vector<size_t> parts;    // the ones between them
+  uint64_t content_bytes = 0;   // of all, uncompressed
+};
+// One turn by itself; `session` gives header and ledger. head_only: layout, phases, tokens, nothing that was measured.
+Result<TurnRecord> read_turn(const SessionReader& reader, const TurnFrames& frames, const SessionData& session, bool head_only);
 
 }  // namespace spanscope::schema

@@ -31,6 +31,7 @@ struct SessionHeader {
   uint32_t habit_min_rows = 8;
   std::string source;             // the conversation's path as given
   std::string mode;               // "replay", "generate", "ids"
+  std::string redacted;           // "text" or "names" when it was made by redaction; else empty
   std::vector<std::pair<std::string, std::string>> knobs;  // environment variables that were set
   uint32_t read_min() const {     // definitions D5
     const uint32_t n = (layers * query_heads + 99) / 100;

@@ -1,88 +1,185 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <algorithm>
 
+#include "core/file/session_format.h"
 #include "core/record/schema_parts.h"
+#include "core/record/schema_versions.h"
+#include "core/record/session_build.h"
 #include "core/record/session_schema.h"
 
 namespace spanscope {
 using namespace schema;
 
-Result<std::shared_ptr<const SessionData>> load_session(const SessionReader& reader) {
-  auto s = std::make_shared<SessionData>();
-  s->path = reader.path();
-  s->file_bytes = reader.file_bytes();
-  s->finished = reader.finished();
-  s->findings = reader.findings();
-  auto lose = [&](const Error& e, const std::string& what) {
-    s->findings.push_back({Grade::loss, e.tag, what + ": " + e.message, e.where, e.offset});
-  };
-  bool have_header = false, ledger_ok = true;
+namespace {
+
+// Parts of a turn between its begin and its end. A part that cannot be read costs the turn when nothing is left to show
+// without it (needed); else only that part is missing.
+struct TurnPart {
+  const char* kind;
+  Status (*read)(const Blob& blob, TurnRecord& turn, const SessionData& session);
+  bool needed;
+};
+constexpr TurnPart kTurnParts[] = {{"mass", read_mass, true}, {"reads", read_events, true}, {"routing", read_routing, true}};
+
+const TurnPart* turn_part(const std::string& kind) {
+  for (const TurnPart& part : kTurnParts)
+    if (kind == part.kind) return &part;
+  return nullptr;
+}
+
+std::string turn_name(uint32_t turn) { return "turn " + std::to_string(uint64_t(turn) + 1); }
+
+// The turn's end says what the turn held.
+bool complete(const TurnRecord& turn, const Blob& end) {
+  const auto events = end.metadata.find("events"), routing = end.metadata.find("routing");
+  return events != end.metadata.end() && events->second == std::to_string(turn.events.size()) &&
+         (routing == end.metadata.end() || (routing->second == "1") == !turn.routing.empty());
+}
+
+}  // namespace
+
+namespace schema {
+
+Result<TurnRecord> read_turn(const SessionReader& reader, const TurnFrames& frames, const SessionData& session, bool head_only) {
   TurnRecord turn;
-  bool open_turn = false, whole = true, have_mass = false, have_reads = false;
-  std::string why;
-  for (size_t i = 0; i < reader.frames().size(); ++i) {
-    const FrameInfo& info = reader.frames()[i];
-    static const char* known[] = {"session", "ledger", "turn_begin", "mass", "reads", "routing", "turn_end", "closing", "note"};
-    if (std::none_of(std::begin(known), std::end(known), [&](const char* k) { return info.kind == k; })) continue;
-    const std::string what = "frame " + std::to_string(info.seq) + " (" + info.kind + (info.turn == 0xffffffffu ? "" : ", turn " + std::to_string(uint64_t(info.turn) + 1)) + ")";
-    Status status;
-    if (info.version > kVersion) {
-      status = make_error(ErrorCode::unsupported, "SPAN-VERSION",
-                          "version " + std::to_string(info.version) + ", this program reads up to " + std::to_string(kVersion), reader.path());
-    } else if (auto blob = reader.frame(i); !blob) {
-      status = std::move(blob).error();
-    } else if (info.kind == "session") {
-      auto header = read_header(*blob, reader.path());
-      if (!header) return std::move(header).error();
-      s->header = std::move(*header);
-      s->header.session_id = reader.session_id();
-      have_header = true;
-    } else if (!have_header) {
-      continue;
-    } else if (info.kind == "ledger") {
-      if (ledger_ok) status = read_ledger(*blob, *s);
-      if (!status) ledger_ok = false;
+  auto blob_of = [&](size_t frame) -> Result<Blob> {
+    const FrameInfo& info = reader.frames()[frame];
+    auto blob = reader.frame(frame);
+    if (!blob) return blob;
+    SPANSCOPE_TRY(convert(*blob, info.kind, info.version, version_of(info.kind), converters(), session.header.program_version));
+    return blob;
+  };
+  auto begin = blob_of(frames.begin);
+  if (!begin) return std::move(begin).error();
+  SPANSCOPE_TRY(read_turn_begin(*begin, turn, session));
+  if (turn.turn != frames.turn)
+    return make_error(ErrorCode::corrupt, "SPAN-TURN-DATA", "the frame belongs to " + turn_name(frames.turn) + ", its content to " + turn_name(turn.turn), reader.path());
+  if (head_only) return turn;
+  bool have_mass = false;
+  for (size_t frame : frames.parts) {
+    const TurnPart* part = turn_part(reader.frames()[frame].kind);
+    if (!part) continue;
+    auto blob = blob_of(frame);
+    if (!blob) return std::move(blob).error();
+    SPANSCOPE_TRY(part->read(*blob, turn, session));
+    have_mass = have_mass || reader.frames()[frame].kind == "mass";
+  }
+  auto end = blob_of(frames.end);
+  if (!end) return std::move(end).error();
+  if (!have_mass || !complete(turn, *end))
+    return make_error(ErrorCode::corrupt, "SPAN-TURN-LOST", turn_name(turn.turn) + " is not whole: a part of it is missing", reader.path());
+  return turn;
+}
+
+}  // namespace schema
+
+SessionBuilder::SessionBuilder(std::string path, std::string session_id) {
+  session_.path = std::move(path);
+  session_.header.session_id = std::move(session_id);
+}
+
+Status SessionBuilder::add(const FrameInfo& info, Result<Blob> blob) {
+  const uint32_t wanted = version_of(info.kind);
+  if (wanted == 0 || info.kind == "loss") return {};  // the container's reader reports losses
+  Status status;
+  if (!blob) status = blob.error();
+  else status = convert(*blob, info.kind, info.version, wanted, converters(), session_.header.program_version);
+  if (info.kind == "session") {
+    SPANSCOPE_TRY(std::move(status));
+    auto header = read_header(*blob, session_.path);
+    if (!header) return std::move(header).error();
+    header->session_id = session_.header.session_id;
+    session_.header = std::move(*header);
+    have_header_ = true;
+    return {};
+  }
+  if (!have_header_) return {};
+  const TurnPart* part = turn_part(info.kind);
+  if (status) {
+    if (info.kind == "ledger") {
+      if (ledger_ok_) status = read_ledger(*blob, session_);
     } else if (info.kind == "turn_begin") {
-      if (open_turn) s->findings.push_back({Grade::loss, "SPAN-TURN-LOST", "turn " + std::to_string(turn.turn + 1) + " was not finished", {}, {}});
-      turn = TurnRecord{};
-      open_turn = true;
-      whole = true;
-      have_mass = have_reads = false;
-      status = read_turn_begin(*blob, turn, *s);
-    } else if (info.kind == "mass" || info.kind == "reads" || info.kind == "routing") {
-      if (!open_turn || info.turn != turn.turn) continue;  // its beginning is lost, which has been said
-      if (whole) status = info.kind == "mass" ? read_mass(*blob, turn, *s) : info.kind == "reads" ? read_events(*blob, turn, *s) : read_routing(*blob, turn, *s);
-      have_mass = have_mass || (info.kind == "mass" && status);
-      have_reads = have_reads || (info.kind == "reads" && status);
+      begin_turn(info, *blob, status);
+    } else if (part) {
+      if (!open_ || info.turn != turn_.turn) return {};  // its beginning is lost, which has been said
+      if (whole_) status = part->read(*blob, turn_, session_);
+      if (status) parts_.insert(info.kind);
     } else if (info.kind == "turn_end") {
-      if (!open_turn || info.turn != turn.turn) {
-        s->findings.push_back({Grade::loss, "SPAN-TURN-LOST", "turn " + std::to_string(uint64_t(info.turn) + 1) + " cannot be read", {}, {}});
-        continue;
-      }
-      const auto events = blob->metadata.find("events"), routed = blob->metadata.find("routing");
-      if (events == blob->metadata.end() || events->second != std::to_string(turn.events.size())) whole = false;
-      if (routed != blob->metadata.end() && (routed->second == "1") != !turn.routing.empty()) whole = false;
-      if (whole && have_mass) {
-        if (auto f = dropped_finding(turn)) s->findings.push_back(*f);
-        s->turns.push_back(std::move(turn));
-      }
-      else s->findings.push_back({Grade::loss, "SPAN-TURN-LOST", "turn " + std::to_string(uint64_t(info.turn) + 1) + " is left out: a part of it cannot be read", {}, {}});
-      turn = TurnRecord{};
-      open_turn = false;
+      end_turn(info, *blob);
     } else if (info.kind == "note") {
-      status = read_findings(*blob, *s);
+      status = read_findings(*blob, session_);
     } else if (info.kind == "closing") {
-      status = read_closing(*blob, *s);
-    }
-    if (!status) {
-      lose(status.error(), what);
-      whole = false;
+      status = read_closing(*blob, session_);
     }
   }
-  if (!have_header) return make_error(ErrorCode::corrupt, "SPAN-NO-HEADER", "the session header cannot be read", reader.path());
-  if (open_turn)
-    s->findings.push_back({Grade::loss, "SPAN-TURN-LOST", "the file ends inside turn " + std::to_string(turn.turn + 1), {}, {}});
-  return std::shared_ptr<const SessionData>(std::move(s));
+  if (!status) {
+    const Error& e = status.error();
+    const std::string what = "frame " + std::to_string(info.seq) + " (" + info.kind + (info.turn == kNone32 ? "" : ", " + turn_name(info.turn)) + ")";
+    find({Grade::loss, e.tag, what + ": " + e.message, e.where, e.offset});
+    if (info.kind == "ledger") ledger_ok_ = false;
+    if (!part || part->needed) whole_ = false;
+  }
+  return {};
+}
+
+void SessionBuilder::begin_turn(const FrameInfo& info, const Blob& blob, Status& status) {
+  if (open_ && info.turn == turn_.turn)
+    // A recording that was continued runs the turn again in which it had stopped.
+    find({Grade::info, "SPAN-TURN-AGAIN", turn_name(info.turn) + " was begun twice; the second one counts", {}, {}});
+  else if (open_)
+    lose_turn(turn_.turn, "was not finished");
+  turn_ = TurnRecord{};
+  parts_.clear();
+  open_ = whole_ = true;
+  status = read_turn_begin(blob, turn_, session_);
+  if (status && info.turn != turn_.turn)
+    status = make_error(ErrorCode::corrupt, "SPAN-TURN-DATA", "the frame belongs to " + turn_name(info.turn) + ", its content to " + turn_name(turn_.turn));
+  turn_.turn = info.turn;
+}
+
+void SessionBuilder::end_turn(const FrameInfo& info, const Blob& blob) {
+  if (!open_ || info.turn != turn_.turn) {
+    if (open_) lose_turn(turn_.turn, "was not finished");
+    lose_turn(info.turn, "cannot be read");
+    open_ = false;
+    return;
+  }
+  open_ = false;
+  if (!complete(turn_, blob)) whole_ = false;
+  if (!whole_ || !parts_.contains("mass")) return lose_turn(info.turn, "is left out: a part of it cannot be read");
+  // A turn that is not there at all, not even in pieces: sums through time lack it.
+  for (uint32_t t = session_.turns.empty() ? 0 : session_.turns.back().turn + 1; t < turn_.turn && lost_.size() < kMaxDamages; ++t)
+    if (!lost_.contains(t)) lose_turn(t, "is missing");
+  if (auto f = dropped_finding(turn_)) find(*f);
+  session_.turns.push_back(std::move(turn_));
+  turn_ = TurnRecord{};
+}
+
+void SessionBuilder::lose_turn(uint32_t turn, const std::string& why) {
+  if (lost_.insert(turn).second) find({Grade::loss, "SPAN-TURN-LOST", turn_name(turn) + " " + why, {}, {}});
+}
+
+Result<SessionData> SessionBuilder::finish() {
+  if (!have_header_) return make_error(ErrorCode::corrupt, "SPAN-NO-HEADER", "the session header cannot be read", session_.path);
+  if (open_ && lost_.insert(turn_.turn).second)
+    find({Grade::loss, "SPAN-TURN-LOST", "the file ends inside " + turn_name(turn_.turn), {}, {}});
+  open_ = false;
+  return std::move(session_);
+}
+
+Result<std::shared_ptr<const SessionData>> load_session(const SessionReader& reader) {
+  SessionBuilder builder(reader.path(), reader.session_id());
+  for (const Finding& f : reader.findings()) builder.find(f);
+  for (size_t i = 0; i < reader.frames().size(); ++i) {
+    const FrameInfo& info = reader.frames()[i];
+    if (version_of(info.kind) == 0) continue;
+    SPANSCOPE_TRY(builder.add(info, reader.frame(i)));
+  }
+  auto session = builder.finish();
+  if (!session) return std::move(session).error();
+  session->file_bytes = reader.file_bytes();
+  session->finished = reader.finished();
+  return std::make_shared<const SessionData>(std::move(*session));
 }
 
 Result<std::shared_ptr<const SessionData>> load_session(const std::string& path) {
@@ -90,4 +187,5 @@ Result<std::shared_ptr<const SessionData>> load_session(const std::string& path)
   if (!reader) return std::move(reader).error();
   return load_session(**reader);
 }
+
 }  // namespace spanscope

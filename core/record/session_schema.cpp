@@ -54,11 +54,13 @@ Status write_spans(SessionWriter& writer, const std::vector<Span>& spans, const 
 }
 }  // namespace
 
-std::optional<Finding> dropped_finding(const TurnRecord& turn) {
+std::optional<Finding> dropped_finding(const TurnRecord& turn) { return dropped_finding(turn, turn.events.size()); }
+
+std::optional<Finding> dropped_finding(const TurnRecord& turn, uint64_t kept) {
   if (!turn.events_dropped) return std::nullopt;
   return Finding{Grade::warning, "SPAN-EVENTS-DROPPED",
                  fmt::format("turn {}: the weakest {} of {} read events were dropped; their numbers are kept, their rows are not", turn.turn + 1,
-                             turn.events_dropped, turn.events_dropped + turn.events.size()), {}, {}};
+                             turn.events_dropped, turn.events_dropped + kept), {}, {}};
 }
 
 Status write_findings(SessionWriter& writer, const std::vector<Finding>& findings) {
@@ -83,6 +85,7 @@ Status write_header(SessionWriter& writer, const SessionHeader& h) {
   OrderedJson knobs = OrderedJson::object();
   for (const auto& [name, value] : h.knobs) knobs[name] = value;
   j["knobs"] = knobs;
+  if (!h.redacted.empty()) j["redacted"] = h.redacted;
   Blob blob;
   blob.metadata["header"] = j.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   return writer.append({"session", kVersion, 0xffffffffu}, std::move(blob));

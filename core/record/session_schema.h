@@ -23,6 +23,7 @@ Status write_closing(SessionWriter& writer, const ClosingScalars& closing);
 Status write_findings(SessionWriter& writer, const std::vector<Finding>& findings);
 // What to say about a turn that had more read events than a turn may keep.
 std::optional<Finding> dropped_finding(const TurnRecord& turn);
+std::optional<Finding> dropped_finding(const TurnRecord& turn, uint64_t kept);  // when the events are not at hand
 
 // Reads a session whole. Damaged or missing frames become findings and missing turns, never wrong numbers.
 Result<std::shared_ptr<const SessionData>> load_session(const std::string& path);
