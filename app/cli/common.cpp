@@ -25,6 +25,7 @@ Result<std::unique_ptr<Backend>> make_backend(std::shared_ptr<const Model> model
                       "--device");
   BackendOptions options;
   options.threads = context.threads;
+  options.cache = context.cache_type == "f16" ? CacheType::f16 : CacheType::f32;
   if (path == "reference") return make_reference_backend(std::move(model), options);
   if (path == "fast") return make_fast_backend(std::move(model), options);
   return make_error(ErrorCode::invalid, "SPAN-USAGE", "expected reference or fast, found \"" + path + "\"", "--path");

@@ -91,8 +91,12 @@ class Backend {
 // holds the right ones (SPAN-ROTARY-LENGTH).
 Status settle_rotary_length(const Recipe& recipe, Cache& cache, const Batch& batch);
 
+// What keys and values are kept as. f16 takes half the memory; every key and value is rounded once, when it is stored.
+enum class CacheType : uint8_t { f32, f16 };
+
 struct BackendOptions {
   unsigned threads = 0;  // 0: physical cores
+  CacheType cache = CacheType::f32;
 };
 
 }  // namespace spanscope

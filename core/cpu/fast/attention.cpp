@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/cpu/fast/vector_kernels.h"
+
 namespace spanscope::fast {
 namespace {
 constexpr uint32_t kNarrowRows = 8;  // passes of at most this many rows run narrow
@@ -18,7 +20,9 @@ Attention::Attention(Team& team, const Recipe& recipe)
 void Attention::begin_pass(const PageCache& cache, std::span<const TokenPos> positions, uint32_t rows,
                            MassFold* fold) {
   cache_ = &cache;
-  pages_ = cache.pages();
+  const bool half = cache.type() == CacheType::f16;
+  pages_ = half ? std::vector<const float*>() : cache.pages();
+  half_pages_ = half ? cache.half_pages() : std::vector<const uint16_t*>();
   positions_ = positions;
   rows_ = rows;
   fold_ = fold;
@@ -75,8 +79,21 @@ void Attention::begin_layer(uint32_t layer, const float* sinks) {
   }
 }
 
-KeyPages Attention::keys_of(uint32_t kv_head) const {
-  return {pages_.data(), cache_->key_offset(layer_, kv_head), cache_->value_offset(layer_, kv_head)};
+KeyPages Attention::keys_of(unsigned thread, uint32_t kv_head, uint32_t first, uint32_t end) {
+  const size_t keys = cache_->key_offset(layer_, kv_head), values = cache_->value_offset(layer_, kv_head);
+  if (half_pages_.empty()) return {pages_.data(), keys, values};
+  // Kernels read whole key tiles, whose pages may reach beyond both ends.
+  const uint32_t tile_pages = kTileKeys / kPageSlots, all = uint32_t(half_pages_.size());
+  const uint32_t from = first / kPageSlots / tile_pages * tile_pages, to = std::min(all, (end + kPageSlots - 1) / kPageSlots);
+  const size_t elements = size_t(2) * kPageSlots * recipe_.head_dim;
+  Scratch& s = scratch_[thread];
+  float* out = s.widened.need((to - from) * elements);
+  s.pages.assign(all, nullptr);
+  for (uint32_t page = from; page < to; ++page, out += elements) {
+    widen_halves(half_pages_[page] + keys, out, elements);  // values lie behind the keys
+    s.pages[page] = out;
+  }
+  return {s.pages.data(), 0, values - keys};
 }
 
 bool Attention::run(const float* q, float* out, const std::stop_token& stop) {
@@ -99,7 +116,7 @@ bool Attention::run_wide(const float* q, float* out, const std::stop_token& stop
     const uint32_t row = tile * kTileRows;
     Scratch& s = scratch_[thread];
     WideTile t;
-    t.keys = keys_of(head / group);
+    t.keys = keys_of(thread, head / group, uint32_t(first_[row]), uint32_t(end_[row + kTileRows - 1]));
     t.rule = {recipe_.attention_scale, recipe_.score_cap};
     t.sink = sinks_ ? sinks_ + head : nullptr;
     t.dim = dim;
@@ -144,7 +161,7 @@ bool Attention::run_narrow(const float* q, float* out, const std::stop_token& st
     p.first = std::max(uint32_t(first_[row]), part * kPartKeys);
     p.end = std::min(uint32_t(end_[row]), (part + 1) * kPartKeys);
     if (p.first >= p.end) return;
-    p.keys = keys_of(kv_head);
+    p.keys = keys_of(thread, kv_head, p.first, p.end);
     p.rule = {recipe_.attention_scale, recipe_.score_cap};
     p.dim = dim;
     p.heads = std::min(kGroupHeads, group - call * kGroupHeads);

@@ -33,11 +33,14 @@ class Attention {
  private:
   struct Scratch {
     Buffer kernel, segment_sums, tile_max, mass;
+    Buffer widened;                    // of an f16 cache: the pages of one KV head as f32
+    std::vector<const float*> pages;   // where they lie; pages that were not asked for are null
   };
   bool run_wide(const float* q, float* out, const std::stop_token& stop);
   bool run_narrow(const float* q, float* out, const std::stop_token& stop);
   void join(unsigned thread, uint32_t row, uint32_t head, float* out);
-  KeyPages keys_of(uint32_t kv_head) const;
+  // Keys and values of slots [first, end) of a KV head, made f32 if they are kept as f16.
+  KeyPages keys_of(unsigned thread, uint32_t kv_head, uint32_t first, uint32_t end);
 
   Team& team_;
   const Recipe& recipe_;
@@ -45,6 +48,7 @@ class Attention {
   MassFold* fold_ = nullptr;
   const float* sinks_ = nullptr;
   std::vector<const float*> pages_;
+  std::vector<const uint16_t*> half_pages_;  // instead, of an f16 cache
   std::span<const TokenPos> positions_;
   uint32_t rows_ = 0, layer_ = 0, window_ = 0;
   bool windows_known_ = false;

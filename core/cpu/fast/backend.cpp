@@ -20,15 +20,21 @@ constexpr uint32_t kPassRows = kMaxPlannedRows;
 
 class FastBackend final : public Backend {
  public:
-  FastBackend(std::shared_ptr<const Model> model, unsigned threads)
-      : model_(std::move(model)), recipe_(model_->recipe), pool_(threads), pass_(*model_, pool_) {}
+  FastBackend(std::shared_ptr<const Model> model, const BackendOptions& options)
+      : model_(std::move(model)),
+        recipe_(model_->recipe),
+        cache_type_(options.cache),
+        pool_(options.threads),
+        pass_(*model_, pool_) {}
 
   const Model& model() const override { return *model_; }
-  std::string name() const override { return fmt::format("cpu fast ({})", instruction_set()); }
+  std::string name() const override {
+    return fmt::format("cpu fast ({}){}", instruction_set(), cache_type_ == CacheType::f16 ? ", f16 cache" : "");
+  }
   unsigned threads() const override { return pool_.threads(); }
 
   std::unique_ptr<Cache> new_cache(uint32_t) const override {
-    return std::make_unique<PageCache>(recipe_.layers, recipe_.kv_heads, recipe_.head_dim);
+    return std::make_unique<PageCache>(recipe_.layers, recipe_.kv_heads, recipe_.head_dim, cache_type_);
   }
 
   Result<ForwardResult> forward(Cache& cache, const Batch& batch, const ForwardOptions& options) override {
@@ -86,6 +92,7 @@ class FastBackend final : public Backend {
 
   std::shared_ptr<const Model> model_;
   const Recipe& recipe_;
+  CacheType cache_type_;
   ThreadPool pool_;
   Pass pass_;
 };
@@ -100,7 +107,7 @@ Result<std::unique_ptr<Backend>> make_fast_backend(std::shared_ptr<const Model> 
     return make_error(ErrorCode::invalid, "SPAN-MODEL", "the model was opened without its weights",
                       model->path);
   try {
-    return std::unique_ptr<Backend>(std::make_unique<fast::FastBackend>(std::move(model), options.threads));
+    return std::unique_ptr<Backend>(std::make_unique<fast::FastBackend>(std::move(model), options));
   } catch (const std::bad_alloc&) {
     return make_error(ErrorCode::memory, "SPAN-MEMORY", "not enough memory for the fast path");
   } catch (const dnnl::error& e) {

@@ -50,12 +50,12 @@ HWY_INLINE void PrepareHalves(F d, const uint8_t* p, uint32_t blocks, Scales& s)
 
 template <bool kMinimum>  // Q4_1; Q4_0
 struct Q4 {
-  static constexpr uint32_t kBytes = kMinimum ? 20 : 18, kStretches = 1;
+  static constexpr uint32_t kBytes = kMinimum ? 20 : 18, kStretches = 1, kUnit = 1;
   static HWY_INLINE void Prepare(F d, const uint8_t* p, uint32_t count, Scales& s) {
     PrepareHalves<kBytes, -8, kMinimum>(d, p, count, s);
   }
   template <class Use>
-  static HWY_INLINE void Stretch(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
+  static HWY_INLINE void Unit(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
     const uint8_t* q = p + size_t(b) * kBytes + (kMinimum ? 4 : 2);
     const FourBits weights(d, hn::Set(d, s.scale[b]), hn::Set(d, s.minimum[b]));
     for (size_t j = 0; j < 16; j += hn::Lanes(d)) {
@@ -71,12 +71,12 @@ HWY_ALIGN constexpr int32_t kBitOfLane[16] = {1,       1 << 1,  1 << 2,  1 << 3,
                                               1 << 12, 1 << 13, 1 << 14, 1 << 15};
 template <bool kMinimum>  // Q5_1; Q5_0
 struct Q5 {
-  static constexpr uint32_t kBytes = kMinimum ? 24 : 22, kStretches = 1;
+  static constexpr uint32_t kBytes = kMinimum ? 24 : 22, kStretches = 1, kUnit = 1;
   static HWY_INLINE void Prepare(F d, const uint8_t* p, uint32_t count, Scales& s) {
     PrepareHalves<kBytes, -16, kMinimum>(d, p, count, s);
   }
   template <class Use>
-  static HWY_INLINE void Stretch(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
+  static HWY_INLINE void Unit(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
     const I di;
     const V scale = hn::Set(d, s.scale[b]), minimum = hn::Set(d, s.minimum[b]);
     const uint8_t* q = p + size_t(b) * kBytes + (kMinimum ? 8 : 6);
@@ -97,12 +97,12 @@ struct Q5 {
 };
 
 struct Q8 {
-  static constexpr uint32_t kBytes = 34, kStretches = 1;
+  static constexpr uint32_t kBytes = 34, kStretches = 1, kUnit = 1;
   static HWY_INLINE void Prepare(F d, const uint8_t* p, uint32_t count, Scales& s) {
     PrepareHalves<kBytes, 0, false>(d, p, count, s);
   }
   template <class Use>
-  static HWY_INLINE void Stretch(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
+  static HWY_INLINE void Unit(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
     const V scale = hn::Set(d, s.scale[b]);
     const uint8_t* q = p + size_t(b) * kBytes + 2;
     for (size_t j = 0; j < 32; j += hn::Lanes(d))
@@ -114,7 +114,7 @@ HWY_ALIGN constexpr float kMxfp4Floats[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2
 
 template <bool kPower>  // MXFP4: the scale is a power of two; IQ4_NL
 struct Looked {
-  static constexpr uint32_t kBytes = kPower ? 17 : 18, kStretches = 1;
+  static constexpr uint32_t kBytes = kPower ? 17 : 18, kStretches = 1, kUnit = 1;
   static HWY_INLINE void Prepare(F d, const uint8_t* p, uint32_t count, Scales& s) {
     if (!kPower) return PrepareHalves<kBytes, 0, false>(d, p, count, s);
     const U du;
@@ -129,7 +129,7 @@ struct Looked {
     }
   }
   template <class Use>
-  static HWY_INLINE void Stretch(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
+  static HWY_INLINE void Unit(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
     const SixteenValues weights(d, kPower ? kMxfp4Floats : kIq4Floats, hn::Set(d, s.scale[b]));
     const uint8_t* q = p + size_t(b) * kBytes + (kPower ? 1 : 2);
     for (size_t j = 0; j < 16; j += hn::Lanes(d)) {
@@ -142,10 +142,10 @@ struct Looked {
 
 // Formats without blocks, in steps of 32 elements; the loop does the tail of a row.
 struct Plain32 {
-  static constexpr uint32_t kBytes = 128, kStretches = 1;
+  static constexpr uint32_t kBytes = 128, kStretches = 1, kUnit = 1;
   static HWY_INLINE void Prepare(F, const uint8_t*, uint32_t, Scales&) {}
   template <class Use>
-  static HWY_INLINE void Stretch(F d, const uint8_t* p, const Scales&, uint32_t b, const Use& use) {
+  static HWY_INLINE void Unit(F d, const uint8_t* p, const Scales&, uint32_t b, const Use& use) {
     p += size_t(b) * kBytes;
     for (size_t j = 0; j < 32; j += hn::Lanes(d)) {
       HWY_ALIGN float part[16];
@@ -156,10 +156,10 @@ struct Plain32 {
 };
 template <bool kBrain>  // bf16 or f16
 struct Plain16 {
-  static constexpr uint32_t kBytes = 64, kStretches = 1;
+  static constexpr uint32_t kBytes = 64, kStretches = 1, kUnit = 1;
   static HWY_INLINE void Prepare(F, const uint8_t*, uint32_t, Scales&) {}
   template <class Use>
-  static HWY_INLINE void Stretch(F d, const uint8_t* p, const Scales&, uint32_t b, const Use& use) {
+  static HWY_INLINE void Unit(F d, const uint8_t* p, const Scales&, uint32_t b, const Use& use) {
     const hn::Rebind<uint16_t, F> d16;
     p += size_t(b) * kBytes;
     for (size_t j = 0; j < 32; j += hn::Lanes(d)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Formats with blocks of 256 elements: eight stretches of 32, with a scale each or one for each half
-// (core/model/block_formats.h says what the bytes mean). Groups begin at a block, so stretch b of a group is
-// stretch b % 8 of its block b / 8.
+// (core/model/block_formats.h says what the bytes mean). Half a block, four stretches, is made at once: there
+// the same bytes hold several stretches.
 #include "core/cpu/fast/few_row_kernels_256.h"
 
 #include "core/cpu/fast/targets.h"
@@ -17,7 +17,7 @@ namespace spanscope {
 namespace fast {
 namespace HWY_NAMESPACE {
 
-constexpr uint32_t kBlock = 8;  // stretches of a block
+constexpr uint32_t kBlock = 8, kHalf = 4;  // stretches of a block, and of its half
 
 HWY_INLINE uint32_t Word(const uint8_t* p) {
   uint32_t word;
@@ -36,8 +36,16 @@ HWY_INLINE void ScaleAll(F f, const uint8_t* small, float d, float offset, float
   std::memcpy(to, part, kCount * sizeof(float));
 }
 
+// Of eight bits that lie side by side, one for each stretch of a block, the four of the half that begins at
+// stretch b.
+HWY_INLINE hn::Vec<I> BitsOfHalf(hn::Vec<I> bits, uint32_t b) {
+  const I di;
+  const U du;
+  return hn::BitCast(di, hn::ShiftRightSame(hn::BitCast(du, bits), int(b % kBlock)));
+}
+
 struct Q2K {
-  static constexpr uint32_t kBytes = 84, kStretches = kBlock;
+  static constexpr uint32_t kBytes = 84, kStretches = kBlock, kUnit = kHalf;
   static HWY_INLINE void Prepare(F d, const uint8_t* p, uint32_t count, Scales& s) {
     const I di;
     for (uint32_t b = 0; b < count; b += kBlock, p += kBytes) {
@@ -50,20 +58,27 @@ struct Q2K {
     }
   }
   template <class Use>
-  static HWY_INLINE void Stretch(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
-    const uint32_t in_block = b % kBlock;
-    const uint8_t* q = p + size_t(b / kBlock) * kBytes + 16 + 32 * (in_block / 4);
-    const int shift = int(2 * (in_block % 4));
+  static HWY_INLINE void Unit(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
+    const uint8_t* q = p + size_t(b / kBlock) * kBytes + 16 + 8 * (b % kBlock);
     for (size_t part = 0; part < 2; ++part) {
-      const V scale = hn::Set(d, s.scale[2 * b + part]), minimum = hn::Set(d, s.minimum[2 * b + part]);
-      for (size_t j = 16 * part; j < 16 * part + 16; j += hn::Lanes(d))
-        use(j, hn::MulAdd(hn::ConvertTo(d, BitsFrom(LoadBytes(q + j), shift, 2)), scale, minimum));
+      const float *scale = s.scale + 2 * b + part, *minimum = s.minimum + 2 * b + part;
+      for (size_t j = 16 * part; j < 16 * part + 16; j += hn::Lanes(d)) {
+        const auto four = LoadBytes(q + j);
+        const auto stretch = [&](uint32_t k, hn::Vec<I> quant) HWY_ATTR {
+          use(32 * k + j,
+              hn::MulAdd(hn::ConvertTo(d, quant), hn::Set(d, scale[2 * k]), hn::Set(d, minimum[2 * k])));
+        };
+        stretch(0, MoveBits<0, 2>(four));
+        stretch(1, MoveBits<2, 2>(four));
+        stretch(2, MoveBits<4, 2>(four));
+        stretch(3, MoveBits<6, 2>(four));
+      }
     }
   }
 };
 
 struct Q3K {
-  static constexpr uint32_t kBytes = 110, kStretches = kBlock;
+  static constexpr uint32_t kBytes = 110, kStretches = kBlock, kUnit = kHalf;
   static HWY_INLINE void Prepare(F d, const uint8_t* p, uint32_t count, Scales& s) {
     for (uint32_t b = 0; b < count; b += kBlock, p += kBytes) {
       // Sixteen 6-bit numbers: low four bits in two words' halves, high two bits in the third word.
@@ -75,19 +90,24 @@ struct Q3K {
       uint8_t small[16];
       std::memcpy(small, words, sizeof small);
       ScaleAll<16>(d, small, HalfAt(p + 108), -32, s.scale + 2 * b);
+      for (uint32_t i = 0; i < 16; ++i) s.minimum[2 * b + i] = -4 * s.scale[2 * b + i];
     }
   }
   template <class Use>
-  static HWY_INLINE void Stretch(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
-    const uint32_t in_block = b % kBlock;
-    const uint8_t *third = p + size_t(b / kBlock) * kBytes, *q = third + 32 + 32 * (in_block / 4);
-    const int shift = int(2 * (in_block % 4));
+  static HWY_INLINE void Unit(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
+    const uint8_t *third = p + size_t(b / kBlock) * kBytes, *q = third + 32 + 8 * (b % kBlock);
     for (size_t part = 0; part < 2; ++part) {
-      const V scale = hn::Set(d, s.scale[2 * b + part]), minimum = hn::Mul(scale, hn::Set(d, -4.0f));
+      const float *scale = s.scale + 2 * b + part, *minimum = s.minimum + 2 * b + part;
       for (size_t j = 16 * part; j < 16 * part + 16; j += hn::Lanes(d)) {
-        const auto quant = hn::Or(BitsFrom(LoadBytes(q + j), shift, 2),
-                                  hn::ShiftLeft<2>(BitsFrom(LoadBytes(third + j), int(in_block), 1)));
-        use(j, hn::MulAdd(hn::ConvertTo(d, quant), scale, minimum));
+        const auto four = LoadBytes(q + j), high = BitsOfHalf(LoadBytes(third + j), b);
+        const auto stretch = [&](uint32_t k, hn::Vec<I> low, hn::Vec<I> bit) HWY_ATTR {
+          use(32 * k + j, hn::MulAdd(hn::ConvertTo(d, hn::Or(low, bit)), hn::Set(d, scale[2 * k]),
+                                     hn::Set(d, minimum[2 * k])));
+        };
+        stretch(0, MoveBits<0, 2>(four), MoveBits<0, 1, 2>(high));
+        stretch(1, MoveBits<2, 2>(four), MoveBits<1, 1, 2>(high));
+        stretch(2, MoveBits<4, 2>(four), MoveBits<2, 1, 2>(high));
+        stretch(3, MoveBits<6, 2>(four), MoveBits<3, 1, 2>(high));
       }
     }
   }
@@ -108,73 +128,85 @@ HWY_INLINE void PrepareSixBits(F d, const uint8_t* p, float* scale, float* minim
 }
 
 struct Q4K {
-  static constexpr uint32_t kBytes = 144, kStretches = kBlock;
+  static constexpr uint32_t kBytes = 144, kStretches = kBlock, kUnit = kHalf;
   static HWY_INLINE void Prepare(F d, const uint8_t* p, uint32_t count, Scales& s) {
     for (uint32_t b = 0; b < count; b += kBlock, p += kBytes)
       PrepareSixBits(d, p, s.scale + b, s.minimum + b);
   }
   template <class Use>
-  static HWY_INLINE void Stretch(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
-    const uint32_t in_block = b % kBlock;
-    const uint8_t* q = p + size_t(b / kBlock) * kBytes + 16 + 32 * (in_block / 2);
-    const int shift = int(4 * (in_block % 2));
-    const FourBits weights(d, hn::Set(d, s.scale[b]), hn::Set(d, s.minimum[b]));
-    const I di;
-    const U du;
-    for (size_t j = 0; j < 32; j += hn::Lanes(d)) {
-      const auto both = hn::BitCast(du, LoadBytes(q + j));
-      use(j, weights(d, hn::BitCast(di, hn::ShiftRightSame(both, shift))));
+  static HWY_INLINE void Unit(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
+    const uint8_t* q = p + size_t(b / kBlock) * kBytes + 16 + 16 * (b % kBlock);
+    for (uint32_t k = 0; k < kHalf; k += 2, q += 32) {
+      const FourBits low(d, hn::Set(d, s.scale[b + k]), hn::Set(d, s.minimum[b + k])),
+          high(d, hn::Set(d, s.scale[b + k + 1]), hn::Set(d, s.minimum[b + k + 1]));
+      for (size_t j = 0; j < 32; j += hn::Lanes(d)) {
+        const auto both = LoadBytes(q + j);
+        use(32 * k + j, low(d, both));
+        use(32 * k + 32 + j, high(d, hn::ShiftRight<4>(both)));
+      }
     }
   }
 };
 
 struct Q5K {
-  static constexpr uint32_t kBytes = 176, kStretches = kBlock;
+  static constexpr uint32_t kBytes = 176, kStretches = kBlock, kUnit = kHalf;
   static HWY_INLINE void Prepare(F d, const uint8_t* p, uint32_t count, Scales& s) {
     for (uint32_t b = 0; b < count; b += kBlock, p += kBytes)
       PrepareSixBits(d, p, s.scale + b, s.minimum + b);
   }
   template <class Use>
-  static HWY_INLINE void Stretch(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
-    const uint32_t in_block = b % kBlock;
-    const uint8_t *fifth = p + size_t(b / kBlock) * kBytes + 16, *q = fifth + 32 + 32 * (in_block / 2);
-    const int shift = int(4 * (in_block % 2));
-    const V scale = hn::Set(d, s.scale[b]), minimum = hn::Set(d, s.minimum[b]);
+  static HWY_INLINE void Unit(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
+    const uint8_t *fifth = p + size_t(b / kBlock) * kBytes + 16, *q = fifth + 32 + 16 * (b % kBlock);
     for (size_t j = 0; j < 32; j += hn::Lanes(d)) {
-      const auto quant = hn::Or(BitsFrom(LoadBytes(q + j), shift, 4),
-                                hn::ShiftLeft<4>(BitsFrom(LoadBytes(fifth + j), int(in_block), 1)));
-      use(j, hn::MulAdd(hn::ConvertTo(d, quant), scale, minimum));
+      const auto high = BitsOfHalf(LoadBytes(fifth + j), b), first = LoadBytes(q + j),
+                 second = LoadBytes(q + 32 + j);
+      const auto stretch = [&](uint32_t k, hn::Vec<I> low, hn::Vec<I> bit) HWY_ATTR {
+        use(32 * k + j, hn::MulAdd(hn::ConvertTo(d, hn::Or(low, bit)), hn::Set(d, s.scale[b + k]),
+                                   hn::Set(d, s.minimum[b + k])));
+      };
+      stretch(0, MoveBits<0, 4>(first), MoveBits<0, 1, 4>(high));
+      stretch(1, MoveBits<4, 4>(first), MoveBits<1, 1, 4>(high));
+      stretch(2, MoveBits<0, 4>(second), MoveBits<2, 1, 4>(high));
+      stretch(3, MoveBits<4, 4>(second), MoveBits<3, 1, 4>(high));
     }
   }
 };
 
 struct Q6K {
-  static constexpr uint32_t kBytes = 210, kStretches = kBlock;
+  static constexpr uint32_t kBytes = 210, kStretches = kBlock, kUnit = kHalf;
   static HWY_INLINE void Prepare(F d, const uint8_t* p, uint32_t count, Scales& s) {
     for (uint32_t b = 0; b < count; b += kBlock, p += kBytes) {
       const V scale = hn::Set(d, HalfAt(p + 208));
-      for (uint32_t i = 0; i < 16; i += uint32_t(hn::Lanes(d)))
-        hn::Store(hn::Mul(hn::ConvertTo(d, LoadSignedBytes(p + 192 + i)), scale), d, s.scale + 2 * b + i);
+      for (uint32_t i = 0; i < 16; i += uint32_t(hn::Lanes(d))) {
+        const V scaled = hn::Mul(hn::ConvertTo(d, LoadSignedBytes(p + 192 + i)), scale);
+        hn::Store(scaled, d, s.scale + 2 * b + i);
+        hn::Store(hn::Mul(scaled, hn::Set(d, -32.0f)), d, s.minimum + 2 * b + i);
+      }
     }
   }
   template <class Use>
-  static HWY_INLINE void Stretch(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
-    const uint32_t in_block = b % kBlock, half = in_block / 4, quarter = in_block % 4;
+  static HWY_INLINE void Unit(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
     const uint8_t* block = p + size_t(b / kBlock) * kBytes;
-    const uint8_t *low = block + 64 * half + 32 * (quarter % 2), *high = block + 128 + 32 * half;
+    const uint8_t *low = block + 16 * (b % kBlock), *high = block + 128 + 8 * (b % kBlock);
     for (size_t part = 0; part < 2; ++part) {
-      const V scale = hn::Set(d, s.scale[2 * b + part]), minimum = hn::Mul(scale, hn::Set(d, -32.0f));
+      const float *scale = s.scale + 2 * b + part, *minimum = s.minimum + 2 * b + part;
       for (size_t j = 16 * part; j < 16 * part + 16; j += hn::Lanes(d)) {
-        const auto quant = hn::Or(BitsFrom(LoadBytes(low + j), int(4 * (quarter / 2)), 4),
-                                  hn::ShiftLeft<4>(BitsFrom(LoadBytes(high + j), int(2 * quarter), 2)));
-        use(j, hn::MulAdd(hn::ConvertTo(d, quant), scale, minimum));
+        const auto first = LoadBytes(low + j), second = LoadBytes(low + 32 + j), two = LoadBytes(high + j);
+        const auto stretch = [&](uint32_t k, hn::Vec<I> four, hn::Vec<I> above) HWY_ATTR {
+          use(32 * k + j, hn::MulAdd(hn::ConvertTo(d, hn::Or(four, above)), hn::Set(d, scale[2 * k]),
+                                     hn::Set(d, minimum[2 * k])));
+        };
+        stretch(0, MoveBits<0, 4>(first), MoveBits<0, 2, 4>(two));
+        stretch(1, MoveBits<0, 4>(second), MoveBits<2, 2, 4>(two));
+        stretch(2, MoveBits<4, 4>(first), MoveBits<4, 2, 4>(two));
+        stretch(3, MoveBits<4, 4>(second), MoveBits<6, 2, 4>(two));
       }
     }
   }
 };
 
 struct Iq4Xs {
-  static constexpr uint32_t kBytes = 136, kStretches = kBlock;
+  static constexpr uint32_t kBytes = 136, kStretches = kBlock, kUnit = kHalf;
   static HWY_INLINE void Prepare(F d, const uint8_t* p, uint32_t count, Scales& s) {
     for (uint32_t b = 0; b < count; b += kBlock, p += kBytes) {
       const uint32_t high = uint32_t(p[2]) | uint32_t(p[3]) << 8, low = Word(p + 4);
@@ -185,13 +217,15 @@ struct Iq4Xs {
     }
   }
   template <class Use>
-  static HWY_INLINE void Stretch(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
+  static HWY_INLINE void Unit(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
     const uint8_t* q = p + size_t(b / kBlock) * kBytes + 8 + 16 * (b % kBlock);
-    const SixteenValues weights(d, kIq4Floats, hn::Set(d, s.scale[b]));
-    for (size_t j = 0; j < 16; j += hn::Lanes(d)) {
-      const auto both = LoadBytes(q + j);
-      use(j, weights(d, both));
-      use(j + 16, weights(d, hn::ShiftRight<4>(both)));
+    for (uint32_t k = 0; k < kHalf; ++k, q += 16) {
+      const SixteenValues weights(d, kIq4Floats, hn::Set(d, s.scale[b + k]));
+      for (size_t j = 0; j < 16; j += hn::Lanes(d)) {
+        const auto both = LoadBytes(q + j);
+        use(32 * k + j, weights(d, both));
+        use(32 * k + 16 + j, weights(d, hn::ShiftRight<4>(both)));
+      }
     }
   }
 };

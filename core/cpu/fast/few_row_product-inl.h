@@ -3,9 +3,12 @@
 // set.
 //
 // A row is run in groups of up to 16 stretches of 32 elements. A Format says how stored blocks become floats:
-//   kBytes, kStretches            of one stored block
-//   Prepare(d, p, count, scales)  makes the scales of `count` stretches float together; p: the first block
-//   Stretch(d, p, scales, b, use) calls use(element, weights) for stretch b behind p, a vector at a time
+//   kBytes, kStretches           of one stored block
+//   kUnit                        stretches made at once, because they share bytes
+//   Prepare(d, p, count, scales) makes the scales of `count` stretches float together; p: the first block
+//   Unit(d, p, scales, b, use)   calls use(element, weights) for stretches b to b + kUnit behind p, a vector
+//   at
+//                                a time
 #if defined(SPANSCOPE_FAST_FEW_ROW_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SPANSCOPE_FAST_FEW_ROW_PRODUCT_INL_H_
 #undef SPANSCOPE_FAST_FEW_ROW_PRODUCT_INL_H_
@@ -66,12 +69,15 @@ HWY_INLINE hn::Vec<I> LoadSignedBytes(const uint8_t* p) {
   const I di;
   return hn::PromoteTo(di, hn::LoadU(d8, reinterpret_cast<const int8_t*>(p)));
 }
-// `count` bits of each lane from bit `shift` on.
-HWY_INLINE hn::Vec<I> BitsFrom(hn::Vec<I> v, int shift, int count) {
+// Bits [kFrom, kFrom + kCount) of each lane, moved to bit kTo.
+template <int kFrom, int kCount, int kTo = 0>
+HWY_INLINE hn::Vec<I> MoveBits(hn::Vec<I> v) {
   const I di;
-  const U du;
-  return hn::And(hn::BitCast(di, hn::ShiftRightSame(hn::BitCast(du, v), shift)),
-                 hn::Set(di, (1 << count) - 1));
+  const auto mask = hn::Set(di, ((1 << kCount) - 1) << kTo);
+  if constexpr (kFrom >= kTo)
+    return hn::And(hn::ShiftRight<kFrom - kTo>(v), mask);
+  else
+    return hn::And(hn::ShiftLeft<kTo - kFrom>(v), mask);
 }
 
 // quant * scale + minimum, quant the low four bits of a lane, other bits anything. With 16 lanes the sixteen
@@ -166,7 +172,7 @@ template <class Format, uint32_t R, uint32_t O>
 HWY_INLINE void ProductBlock(const WeightMatrix& w, const uint8_t* HWY_RESTRICT rows, size_t stride,
                              const float* HWY_RESTRICT x, size_t x_stride, float* HWY_RESTRICT out,
                              size_t out_stride) {
-  static_assert(kGroup % Format::kStretches == 0);
+  static_assert(kGroup % Format::kStretches == 0 && Format::kStretches % Format::kUnit == 0);
   const F d;
   const uint32_t stretches = w.cols / 32, tail = w.cols % 32;
   Scales scales[O];
@@ -184,11 +190,11 @@ HWY_INLINE void ProductBlock(const WeightMatrix& w, const uint8_t* HWY_RESTRICT 
       for (size_t byte = 0; byte < bytes; byte += 64) hwy::Prefetch(ahead + byte);
       Format::Prepare(d, p + o * stride, count, scales[o]);
     }
-    for (uint32_t b = 0; b < count; ++b) {
+    for (uint32_t b = 0; b < count; b += Format::kUnit) {
       const float* at = x + size_t(group + b) * 32;
       for (uint32_t o = 0; o < O; ++o)
-        Format::Stretch(d, p + o * stride, scales[o], b, [&](size_t j, V weights) HWY_ATTR {
-          V* to = sum[o][kSums == 2 ? j / 16 : j % kSums];
+        Format::Unit(d, p + o * stride, scales[o], b, [&](size_t j, V weights) HWY_ATTR {
+          V* to = sum[o][kSums == 2 ? j / 16 % 2 : j % kSums];
           for (uint32_t r = 0; r < R; ++r)
             to[r] = hn::MulAdd(weights, hn::LoadU(d, at + r * x_stride + j), to[r]);
         });

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Keys (rotated) and values in pages of 16 positions. A page is shared between forks until one of them writes
 // to it. Inside a page, per layer and KV head: keys [dim][16] (a dimension's 16 keys side by side, so that a
-// kernel either loads them as a vector or broadcasts neighbours), then values [16][dim]. Engine thread only.
+// kernel either loads them as a vector or broadcasts neighbours), then values [16][dim]; f32 or f16. Engine thread
+// only.
 #pragma once
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -14,8 +16,8 @@ inline constexpr uint32_t kPageSlots = 16;
 
 class PageCache final : public Cache {
  public:
-  PageCache(uint32_t layers, uint32_t kv_heads, uint32_t dim)
-      : layers_(layers), kv_heads_(kv_heads), dim_(dim) {}
+  PageCache(uint32_t layers, uint32_t kv_heads, uint32_t dim, CacheType type = CacheType::f32)
+      : layers_(layers), kv_heads_(kv_heads), dim_(dim), type_(type) {}
 
   uint32_t size() const override { return uint32_t(positions_.size()); }
   TokenPos position(Slot slot) const override { return positions_[slot]; }
@@ -35,8 +37,10 @@ class PageCache final : public Cache {
   void commit(std::span<const TokenPos> positions);
 
   std::span<const TokenPos> positions() const { return positions_; }
-  std::vector<const float*> pages() const;
-  size_t key_offset(uint32_t layer, uint32_t kv_head) const {  // floats from a page's begin
+  CacheType type() const { return type_; }
+  std::vector<const float*> pages() const;          // of an f32 cache
+  std::vector<const uint16_t*> half_pages() const;  // of an f16 cache
+  size_t key_offset(uint32_t layer, uint32_t kv_head) const {  // elements from a page's begin
     return (size_t(layer) * kv_heads_ + kv_head) * 2 * kPageSlots * dim_;
   }
   size_t value_offset(uint32_t layer, uint32_t kv_head) const {
@@ -45,16 +49,24 @@ class PageCache final : public Cache {
 
  private:
   struct Page {
-    explicit Page(size_t floats);
-    Page(const Page& other, size_t floats);
+    explicit Page(size_t bytes);
+    Page(const Page& other, size_t bytes);
     ~Page();
     Page& operator=(const Page&) = delete;
-    float* data;
+    std::byte* data;
+    template <class T>
+    T* as() const {
+      return reinterpret_cast<T*>(data);
+    }
   };
-  size_t page_floats() const { return size_t(layers_) * kv_heads_ * 2 * kPageSlots * dim_; }
+  size_t page_bytes() const {
+    return size_t(layers_) * kv_heads_ * 2 * kPageSlots * dim_ * (type_ == CacheType::f16 ? 2 : 4);
+  }
+  template <class T>
   void copy_slot(const PageCache& from, Slot source, Slot target);
 
   uint32_t layers_, kv_heads_, dim_;
+  CacheType type_;
   std::vector<std::shared_ptr<Page>> pages_;
   std::vector<TokenPos> positions_;  // [size], ascending
 };

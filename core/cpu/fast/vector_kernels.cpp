@@ -121,6 +121,13 @@ void ClampedSwiglu(float limit, float alpha, const float* gate, float* up, size_
   }
 }
 
+void WidenHalves(const uint16_t* HWY_RESTRICT from, float* HWY_RESTRICT to, size_t n) {
+  const F d;
+  const hn::Rebind<hwy::float16_t, F> half;
+  for (size_t i = 0; i < n; i += hn::Lanes(d))
+    hn::StoreU(hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(from + i))), d, to + i);
+}
+
 void Rotate(RotaryLayout layout, const float* HWY_RESTRICT cosines, const float* HWY_RESTRICT sines,
             uint32_t pairs, float* HWY_RESTRICT head) {
   const F d;
@@ -166,6 +173,7 @@ HWY_EXPORT(LayerNorm);
 HWY_EXPORT(AddScaled);
 HWY_EXPORT(Activate);
 HWY_EXPORT(ClampedSwiglu);
+HWY_EXPORT(WidenHalves);
 HWY_EXPORT(Rotate);
 HWY_EXPORT(TargetName);
 
@@ -184,6 +192,7 @@ void activate(Activation kind, const float* gate, float* up, size_t n) {
 void clamped_swiglu(float limit, float alpha, const float* gate, float* up, size_t n) {
   HWY_DYNAMIC_DISPATCH(ClampedSwiglu)(limit, alpha, gate, up, n);
 }
+void widen_halves(const uint16_t* from, float* to, size_t n) { HWY_DYNAMIC_DISPATCH(WidenHalves)(from, to, n); }
 void rotate(RotaryLayout layout, const float* cosines, const float* sines, uint32_t pairs, float* head) {
   HWY_DYNAMIC_DISPATCH(Rotate)(layout, cosines, sines, pairs, head);
 }

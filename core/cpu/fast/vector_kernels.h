@@ -23,6 +23,9 @@ void activate(Activation kind, const float* gate, float* up, size_t n);
 // up = (u + 1) * g * sigmoid(alpha * g), g = min(gate, limit), u = clamp(up, -limit, limit)
 void clamped_swiglu(float limit, float alpha, const float* gate, float* up, size_t n);
 
+// f16 to f32. n is a multiple of 16.
+void widen_halves(const uint16_t* from, float* to, size_t n);
+
 // Rotates the pairs of one head.  // cosines, sines [pairs]
 void rotate(RotaryLayout layout, const float* cosines, const float* sines, uint32_t pairs, float* head);
 

@@ -68,15 +68,21 @@ struct Angles {
 
 class ReferenceBackend final : public Backend {
  public:
-  ReferenceBackend(std::shared_ptr<const Model> model, unsigned threads)
-      : model_(std::move(model)), recipe_(model_->recipe), pool_(threads), scratch_(pool_.threads()) {}
+  ReferenceBackend(std::shared_ptr<const Model> model, const BackendOptions& options)
+      : model_(std::move(model)),
+        recipe_(model_->recipe),
+        cache_type_(options.cache),
+        pool_(options.threads),
+        scratch_(pool_.threads()) {}
 
   const Model& model() const override { return *model_; }
-  std::string name() const override { return "cpu reference"; }
+  std::string name() const override {
+    return cache_type_ == CacheType::f16 ? "cpu reference, f16 cache" : "cpu reference";
+  }
   unsigned threads() const override { return pool_.threads(); }
 
   std::unique_ptr<Cache> new_cache(uint32_t capacity_hint) const override {
-    auto cache = std::make_unique<ReferenceCache>(recipe_.layers, recipe_.kv_heads, recipe_.head_dim);
+    auto cache = std::make_unique<ReferenceCache>(recipe_.layers, recipe_.kv_heads, recipe_.head_dim, cache_type_);
     cache->reserve(capacity_hint);
     return cache;
   }
@@ -171,8 +177,7 @@ class ReferenceBackend final : public Backend {
       for (uint32_t i = 0; i < rows; ++i)
         for (uint32_t h = 0; h < recipe_.kv_heads; ++h) {
           const size_t from = i * kv_width + size_t(h) * recipe_.head_dim;
-          std::copy_n(k_.data() + from, recipe_.head_dim, pass.cache.key(l, h, first_slot + i));
-          std::copy_n(v_.data() + from, recipe_.head_dim, pass.cache.value(l, h, first_slot + i));
+          pass.cache.write(l, h, first_slot + i, k_.data() + from, v_.data() + from);
         }
       if (fold) fold->begin_layer(l);
       const AttentionInput in{recipe_,    l,          rows,      q_.data(),
@@ -417,6 +422,7 @@ class ReferenceBackend final : public Backend {
 
   std::shared_ptr<const Model> model_;
   const Recipe& recipe_;
+  CacheType cache_type_;
   ThreadPool pool_;
   std::vector<ThreadScratch> scratch_;  // [thread]
   // Activations of one pass.  // x_, normed_, delta_ [rows][hidden]
@@ -437,7 +443,7 @@ Result<std::unique_ptr<Backend>> make_reference_backend(std::shared_ptr<const Mo
                       "the model has no weights (it was opened for its vocabulary)", model->path);
   try {
     return std::unique_ptr<Backend>(
-        std::make_unique<reference::ReferenceBackend>(std::move(model), options.threads));
+        std::make_unique<reference::ReferenceBackend>(std::move(model), options));
   } catch (const std::bad_alloc&) {
     return make_error(ErrorCode::memory, "SPAN-MEMORY", "not enough memory for the reference path");
   }

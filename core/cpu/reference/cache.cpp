@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/base/half.h"
+
 namespace spanscope::reference {
 
 void ReferenceCache::truncate(uint32_t size) {
@@ -26,12 +28,20 @@ void ReferenceCache::reserve(uint32_t slots) {
   capacity_ = capacity;
 }
 
+void ReferenceCache::write(uint32_t layer, uint32_t kv_head, Slot slot, const float* key, const float* value) {
+  float *k = this->key(layer, kv_head, slot), *v = this->value(layer, kv_head, slot);
+  for (uint32_t d = 0; d < dim_; ++d) {
+    k[d] = type_ == CacheType::f16 ? f16_to_f32(f32_to_f16(key[d])) : key[d];
+    v[d] = type_ == CacheType::f16 ? f16_to_f32(f32_to_f16(value[d])) : value[d];
+  }
+}
+
 void ReferenceCache::commit(std::span<const TokenPos> positions) {
   positions_.insert(positions_.end(), positions.begin(), positions.end());
 }
 
 std::unique_ptr<Cache> ReferenceCache::select(std::span<const SlotRange> ranges) const {
-  auto out = std::make_unique<ReferenceCache>(layers_, kv_heads_, dim_);
+  auto out = std::make_unique<ReferenceCache>(layers_, kv_heads_, dim_, type_);
   out->set_long_rotary(long_rotary());
   uint32_t total = 0;
   for (const SlotRange& r : ranges)

@@ -11,8 +11,8 @@ namespace spanscope::reference {
 
 class ReferenceCache final : public Cache {
  public:
-  ReferenceCache(uint32_t layers, uint32_t kv_heads, uint32_t dim)
-      : layers_(layers), kv_heads_(kv_heads), dim_(dim) {}
+  ReferenceCache(uint32_t layers, uint32_t kv_heads, uint32_t dim, CacheType type = CacheType::f32)
+      : layers_(layers), kv_heads_(kv_heads), dim_(dim), type_(type) {}
 
   uint32_t size() const override { return uint32_t(positions_.size()); }
   TokenPos position(Slot slot) const override { return positions_[slot]; }
@@ -30,6 +30,8 @@ class ReferenceCache final : public Cache {
   float* value(uint32_t layer, uint32_t kv_head, Slot slot) {
     return values_.data() + at(layer, kv_head, slot);
   }
+  // key and value [dim] into their places, rounded to what the cache keeps. Plain: an f16 cache holds f16 values as f32.
+  void write(uint32_t layer, uint32_t kv_head, Slot slot, const float* key, const float* value);
   void commit(std::span<const TokenPos> positions);  // within reserved room
   std::span<const TokenPos> positions() const { return positions_; }
 
@@ -38,6 +40,7 @@ class ReferenceCache final : public Cache {
     return ((size_t(layer) * kv_heads_ + kv_head) * capacity_ + slot) * dim_;
   }
   uint32_t layers_, kv_heads_, dim_, capacity_ = 0;
+  CacheType type_;
   std::vector<float> keys_, values_;  // [layer][kv head][capacity][dim]
   std::vector<TokenPos> positions_;   // [size], ascending
 };
