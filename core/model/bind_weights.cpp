@@ -109,11 +109,15 @@ class Binder {
       model_.recipe.tied_output = true;
       model_.output = model_.embedding;
     }
-    for (const RotaryTable& table : model_.recipe.rotary_tables)
+    for (const RotaryTable& table : model_.recipe.rotary_tables) {
+      if (!(table.magnitude > 0 && table.magnitude <= 1e6f))
+        return make_error(ErrorCode::corrupt, "SPAN-MODEL",
+                          fmt::format("rotary cosines and sines are scaled by {}", table.magnitude), model_.path);
       for (const auto* frequencies : {&table.inverse_frequency, &table.long_inverse_frequency})
         for (float f : *frequencies)
           if (!(f >= 0 && f <= 1e6f))
             return make_error(ErrorCode::corrupt, "SPAN-MODEL", fmt::format("a rotary frequency is {}", f), model_.path);
+    }
     model_.weight_types = type_summary();
     return {};
   }
