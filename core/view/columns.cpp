@@ -72,14 +72,10 @@ CellTable cell_table(const SessionData& session, std::span<const SpanId> rows, c
       if (!resident) continue;  // absent
       cell.was_read = reads.was_read[id];
       if (settings.measure == Measure::reads) {
-        cell.state = reads.answer_rows > 0 ? CellState::value : CellState::missing;
-        if (cell.state == CellState::value) {
-          cell.number = reads.reads[id];
-          out.row_value[r] += cell.number;
-          out.row_state[r] = CellState::value;
-        } else if (out.row_state[r] == CellState::absent) {
-          out.row_state[r] = CellState::missing;
-        }
+        // A turn without answer rows has no reads, which is a number: 0 (definitions D2).
+        cell.state = out.row_state[r] = CellState::value;
+        cell.number = reads.reads[id];
+        out.row_value[r] += cell.number;
       } else {
         const Value value = unit_of(sums[id], unit_of_measure(settings.measure), session.ledger[id].tokens, session.ledger[id].kind == SpanKind::sink);
         cell.state = state_of(value.state);

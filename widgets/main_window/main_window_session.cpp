@@ -152,7 +152,7 @@ void MainWindow::hovered(const Hover& hover) {
   const TurnReads& reads = document_->history().turns[size_t(hover.turn)];
   const int n = reads.reads[hover.span];
   QString what = tr("not in the context");
-  if (n >= 0 && !reads.answer_rows) what = tr("not captured: no answer rows");
+  if (n >= 0 && !reads.answer_rows) what = tr("0: the turn has no answer rows");
   else if (n >= 0) {
     const size_t heads = readers_of(s, s.turns[size_t(hover.turn)], hover.span, document_->settings().reads).size();
     what = tr("%1 by %2 heads, captured").arg(measureValue(n, Measure::reads)).arg(heads);

@@ -376,7 +376,7 @@ void Inspector::addNumbers(QVBoxLayout* column, QWidget* form, SpanId id) {
     r.sentence = tr("%1 %2 at turn %3 = %4 (%5)").arg(style::spanNumber(id), name.toLower()).arg(turn.turn + 1).arg(now.isEmpty() ? all : now, scope);
     rows.push_back(std::move(r));
   };
-  reads_ = here ? style::number(reads.reads[id]) : dash();
+  reads_ = reads.reads[id] >= 0 ? style::number(reads.reads[id]) : dash();
   add(tr("Reads"), reads_, style::number(history.total_reads[id]), tr("Moments when a head turned to the span: counted, never averaged"));
   uint64_t answerRows = 0;
   for (const TurnRecord& x : s.turns)

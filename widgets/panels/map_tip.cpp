@@ -70,12 +70,13 @@ void MapTip::say(const Document& document, SpanId span, uint32_t turn, uint32_t 
   } else if (cell.state == CellState::absent) {
     lines << head + tr("not in the context");
   } else if (cell.state == CellState::missing) {
-    lines << head + tr("not captured: the turn has no answer rows");
+    lines << head + tr("missing: the turn has no rows of this kind");
   } else if (cell.state == CellState::idle) {
     lines << head + tr("idle: nearly all of the mass went to sinks");
   } else if (document.measure() == Measure::reads) {
     const TurnReads& reads = document.history().turns[turn];
-    lines << head + tr("<b>%1</b> in %2 answer rows").arg(measureValue(cell.number, Measure::reads)).arg(style::number(reads.answer_rows));
+    if (reads.answer_rows == 0) lines << head + tr("no answer rows: nothing was read");
+    else lines << head + tr("<b>%1</b> in %2 answer rows").arg(measureValue(cell.number, Measure::reads)).arg(style::number(reads.answer_rows));
     const auto readers = readers_of(s, record, span, document.settings().reads);
     QString who = readers.empty() ? tr("no head turned to it") : tr("%1 head%2, most by %3.%4 (%5)").arg(readers.size()).arg(readers.size() == 1 ? "" : "s")
                                                                      .arg(readers[0].layer).arg(readers[0].head).arg(readers[0].reads);

@@ -69,7 +69,8 @@ TEST_CASE("cells: absent, missing and zero are three things; totals are ratios o
   CHECK(reads.at(0, 0).number == 0);
   CHECK(reads.at(0, 1).state == CellState::absent);   // left the context
   CHECK(reads.at(2, 0).state == CellState::absent);   // not yet born
-  CHECK(reads.at(1, 1).state == CellState::missing);  // resident, but the turn has no answer
+  CHECK(reads.at(1, 1).state == CellState::value);  // resident; a turn without answer rows has no reads: 0 (D2)
+  CHECK(reads.at(1, 1).number == 0);
   CHECK(shares.at(1, 1).state == CellState::value);
   CHECK(shares.at(1, 1).number == 0);
   // b: 0.5 of 6 rows x heads in turn 1, 0 of 2 in turn 2: one ratio, not a mean of two.

@@ -19,7 +19,9 @@ TrajectoryData trajectory_data(const SessionData& session, const std::vector<Spa
   out.missing.assign(window, 0);
   for (uint32_t i = 0; i < window; ++i) {
     const size_t t = first + i;
-    out.missing[i] = t >= session.turns.size() || session.turns[t].answer_rows() == 0;
+    // Without answer rows reads are 0; per row there is nothing to divide by.
+    const bool counted = settings.measure == Measure::reads && !options.per_row;
+    out.missing[i] = t >= session.turns.size() || (!counted && session.turns[t].answer_rows() == 0);
   }
   for (size_t row = 0; row < spans.size(); ++row) {
     TrajectoryLine line;
