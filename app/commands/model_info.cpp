@@ -53,9 +53,16 @@ OrderedJson describe(const Model& m) {
   out["tied_output"] = r.tied_output;
   out["rotary_dims"] = r.rotary_dims;
   out["window"] = r.window;
+  out["rotates"] = std::count_if(r.rotary_of_layer.begin(), r.rotary_of_layer.end(), [](int8_t t) { return t >= 0; });
+  out["rotary_changes_above"] = r.long_from ? OrderedJson(r.long_from) : OrderedJson(nullptr);
+  out["learned_positions"] = r.learned_positions;
+  out["learned_sink"] = r.learned_sink;
+  out["score_cap"] = r.score_cap;
+  out["logit_cap"] = r.logit_cap;
   out["moe_layers"] = r.moe_layers();
   out["experts"] = r.experts;
   out["experts_used"] = r.experts_used;
+  out["shared_feed_forward"] = r.shared_feed_forward;
   out["kv_cache_bytes_per_token"] = uint64_t(2) * r.layers * r.kv_heads * r.head_dim * sizeof(float);
   const Vocabulary& v = m.vocabulary;
   out["tokenizer"] = {{"kind", v.kind},
@@ -81,6 +88,17 @@ std::string windows_text(const Recipe& r) {
                      r.layers);
 }
 
+// How positions enter: rotated queries and keys, learned embeddings, or not at all.
+std::string positions_text(const Recipe& r) {
+  if (r.learned_positions) return fmt::format("{} learned", r.learned_positions);
+  const auto rotating = std::count_if(r.rotary_of_layer.begin(), r.rotary_of_layer.end(), [](int8_t t) { return t >= 0; });
+  std::string out = fmt::format("{} of {} dimensions rotate", r.rotary_dims, r.head_dim);
+  if (size_t(rotating) != r.layers) out += fmt::format(" in {} of {} layers", rotating, r.layers);
+  if (r.rotary_tables.size() > 1) out += ", windowed layers faster than the others";
+  if (r.long_from) out += fmt::format(", otherwise above {} tokens", r.long_from);
+  return out;
+}
+
 int run(const std::string& path, const Context& context) {
   auto model = load_model(path);
   if (!model) return report_error(model.error());
@@ -103,6 +121,8 @@ int run(const std::string& path, const Context& context) {
                              r.experts ? r.expert_feed_forward : r.feed_forward));
   line("heads", fmt::format("{} query, {} key/value, {} wide", r.query_heads, r.kv_heads, r.head_dim));
   line("window", windows_text(r));
+  line("positions", positions_text(r));
+  if (r.learned_sink) line("sinks", "learned: a head may put attention on a key that is no token");
   line("context", fmt::format("{} tokens, {} bytes of keys and values each", r.context,
                               json["kv_cache_bytes_per_token"].get<uint64_t>()));
   line("vocabulary", fmt::format("{} tokens, {} ({})", r.vocab, m.vocabulary.kind, m.vocabulary.pre));

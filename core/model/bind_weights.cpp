@@ -197,7 +197,7 @@ class Binder {
     }
     bound_.insert(t);
     if (rule.role == R::ignored) return {};
-    bytes_of_type_[t->type_name] += t->bytes;
+    bytes_of_type_[is_special(rule.role) && t->type_name == "U8" ? "MXFP4" : t->type_name] += t->bytes;
     if (is_special(rule.role)) return bind_special(rule, *t, l);
     if (!t->type)
       return make_error(ErrorCode::unsupported, "SPAN-UNSUPPORTED-TYPE",
