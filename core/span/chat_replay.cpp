@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "core/span/chat_prompts.h"
 #include "core/span/leaf_layout.h"
 #include "core/span/replay.h"
 
@@ -44,12 +45,10 @@ class ChatReplay : public Replay {
              ReplayOptions options)
       : conversation_(std::move(conversation)),
         tokenizer_(std::move(tokenizer)),
-        template_(std::move(chat_template)),
-        options_(options),
-        leaves_(tokenizer_, options.split),
-        findings_(conversation_.findings) {
-    input_.tools = conversation_.tools;
-  }
+        options_(std::move(options)),
+        leaves_(tokenizer_, options_.split),
+        findings_(conversation_.findings),
+        prompts_(conversation_, std::move(chat_template), options_, findings_) {}
 
   const Ledger& ledger() const override { return leaves_.ledger(); }
   const std::vector<Finding>& findings() const override { return findings_; }
@@ -59,6 +58,7 @@ class ChatReplay : public Replay {
   Result<TurnPlan> next() override;
   Result<TurnPlan> begin_answer(uint32_t max_tokens) override;
   Result<TurnPlan> finish_answer(const std::vector<TokenId>& generated, bool cut) override;
+  std::optional<LocalTime> template_time() const override { return prompts_.input().now; }
   void drop_rest() override { conversation_.messages.resize(std::min(consumed_, conversation_.messages.size())); }
 
  private:
@@ -77,23 +77,22 @@ class ChatReplay : public Replay {
     while (k < conversation_.messages.size() && conversation_.messages[k].role != "assistant") ++k;
     return k;
   }
-  Result<Rendered> render(size_t messages, bool generation_prompt);
   ContextTokens prompt_tokens(std::string_view text);
-  ContextTokens encode(std::string_view text, uint64_t base, bool add_special);
+  ContextTokens encode(std::string_view text, uint64_t base, const ContextTokens* before, bool add_special);
   Result<TurnPlan> finish_plan(Rendered rendered, ContextTokens tokens, size_t prompt_length, int32_t answer, bool generated);
   void set_rows(TurnPlan& plan, const std::vector<uint64_t>& identity, size_t answer_end);
   Status check_length(size_t tokens, size_t message) const;
+  void note_printed(const std::string& field);
   void note_unprinted(const Rendered& rendered);
   void note_control(const std::vector<uint32_t>& messages);
   void note_dropped(const Rendered& rendered, const std::vector<ByteRange>& dropped);
 
   Conversation conversation_;
   std::shared_ptr<const Tokenizer> tokenizer_;
-  std::shared_ptr<const ChatTemplate> template_;
   ReplayOptions options_;
   LeafLayout leaves_;
   std::vector<Finding> findings_;
-  TemplateInput input_;        // messages as far as rendered
+  ChatPrompts prompts_;
   size_t consumed_ = 0;        // messages whose turn is over
   TurnId turn_ = 0;
 
@@ -114,30 +113,16 @@ class ChatReplay : public Replay {
   };
   std::optional<Pending> pending_;
 
+  std::set<std::string> printed_;                           // fields of messages
   std::map<std::string, std::set<std::string>> unprinted_;  // key -> fields
   std::map<std::string, size_t> unprinted_finding_;         // key -> index in findings_
   std::set<uint32_t> control_noted_, dropped_noted_;
 };
 
-Result<Rendered> ChatReplay::render(size_t messages, bool generation_prompt) {
-  while (input_.messages.size() > messages) input_.messages.erase(input_.messages.size() - 1);
-  while (input_.messages.size() < messages) input_.messages.push_back(conversation_.messages[input_.messages.size()].json);
-  input_.add_generation_prompt = generation_prompt;
-  auto rendered = template_->render(input_);
-  if (rendered) return rendered;
-  // The renderer names the field; the conversation knows the line.
-  Error error = std::move(rendered).error();
-  size_t index = 0;
-  if (error.where.starts_with("messages[")) index = size_t(std::atoll(error.where.c_str() + 9));
-  const std::string field = error.where;
-  error.where = index < conversation_.messages.size() && !conversation_.messages[index].where.empty()
-                    ? conversation_.messages[index].where : conversation_.source;
-  if (!field.empty()) error.where += (error.where.empty() ? "" : " ") + field;
-  return error;
-}
-
-ContextTokens ChatReplay::encode(std::string_view text, uint64_t base, bool add_special) {
-  Encoding encoding = tokenizer_->encode(text, {add_special, true});
+ContextTokens ChatReplay::encode(std::string_view text, uint64_t base, const ContextTokens* before, bool add_special) {
+  EncodeOptions options{add_special, true};
+  options.continues = before && !before->ids.empty() && !tokenizer_->is_control(before->ids.back());
+  Encoding encoding = tokenizer_->encode(text, options);
   if (add_special && tokenizer_->vocabulary().add_eos && !encoding.ids.empty() && encoding.ids.back() == tokenizer_->vocabulary().eos &&
       encoding.offsets.back().size() == 0) {  // a prompt goes on
     encoding.ids.pop_back();
@@ -159,7 +144,9 @@ ContextTokens ChatReplay::prompt_tokens(std::string_view text) {
   if (common == text_.size() && keep == tokens_.ids.size()) {
     from = keep == 0 ? 0 : text_.size();
   } else if (keep > 0) {
-    const Encoding ahead = tokenizer_->encode(text.substr(from, 64), {});
+    EncodeOptions behind;
+    behind.continues = !tokenizer_->is_control(tokens_.ids[keep - 1]);
+    const Encoding ahead = tokenizer_->encode(text.substr(from, 64), behind);
     const bool control_follows = !ahead.ids.empty() && ahead.offsets[0].begin == 0 && tokenizer_->is_control(ahead.ids[0]);
     if (!control_follows) {
       while (keep > 0 && !tokenizer_->is_control(tokens_.ids[keep - 1])) --keep;
@@ -169,7 +156,7 @@ ContextTokens ChatReplay::prompt_tokens(std::string_view text) {
   ContextTokens out;
   out.ids.assign(tokens_.ids.begin(), tokens_.ids.begin() + ptrdiff_t(keep));
   out.offsets.assign(tokens_.offsets.begin(), tokens_.offsets.begin() + ptrdiff_t(keep));
-  ContextTokens rest = encode(text.substr(from), from, keep == 0);
+  ContextTokens rest = encode(text.substr(from), from, &out, keep == 0);
   out.ids.insert(out.ids.end(), rest.ids.begin(), rest.ids.end());
   out.offsets.insert(out.offsets.end(), rest.offsets.begin(), rest.offsets.end());
   return out;
@@ -189,39 +176,33 @@ Result<TurnPlan> ChatReplay::next() {
   dropped_.clear();
   const size_t k = next_answer();
   if (k == conversation_.messages.size()) {
-    auto rendered = render(k, true);
+    auto rendered = prompts_.render(k, true);
     if (!rendered) return std::move(rendered).error();
     ContextTokens tokens = prompt_tokens(rendered->text);
     const size_t length = tokens.ids.size();
     return finish_plan(std::move(*rendered), std::move(tokens), length, -1, false);
   }
-  auto prompt = render(k, true);
+  auto prompt = prompts_.prompt(k);
   if (!prompt) return std::move(prompt).error();
-  auto whole = render(k + 1, false);
+  auto whole = prompts_.render(k + 1, false);
   if (!whole) return std::move(whole).error();
 
   const ContentBounds content = content_bounds(*whole, k);
   uint64_t earlier_end = 0;
-  for (size_t i = k; i-- > 0 && earlier_end == 0;) earlier_end = content_bounds(*whole, i).end;
+  for (size_t i = 0; i < k; ++i) earlier_end = std::max(earlier_end, content_bounds(*whole, i).end);
   uint64_t c = common_prefix(prompt->text, whole->text);
-  if (c < prompt->text.size() || c < earlier_end) {
-    // No generation prompt in common: the answer begins with its content.
-    auto bare = render(k, false);
-    if (!bare) return std::move(bare).error();
-    if (content.any && (c < earlier_end || bare->text == prompt->text)) c = content.begin;
-  } else if (content.any && k > 0 && c < content.begin) {
-    auto bare = render(k, false);
-    if (!bare) return std::move(bare).error();
-    if (bare->text == prompt->text) c = content.begin;
-  }
+  // Without a generation prompt the answer begins with its content.
+  if (content.any && (c < earlier_end || !prompts_.has_generation_prompt(k, *prompt))) c = content.begin;
   const uint64_t last = content.any ? std::max(c, content.end) : c;
   ContextTokens tokens = prompt_tokens(std::string_view(whole->text).substr(0, c));
   const size_t prompt_length = tokens.ids.size();
   // The end marker belongs to the answer when it is a token that ends a generation.
   uint64_t e = last;
-  const Encoding tail = tokenizer_->encode(std::string_view(whole->text).substr(last), {});
+  EncodeOptions behind;
+  behind.continues = last > 0;
+  const Encoding tail = tokenizer_->encode(std::string_view(whole->text).substr(last), behind);
   if (!tail.ids.empty() && tail.offsets[0].begin == 0 && tokenizer_->ends_generation(tail.ids[0])) e = last + tail.offsets[0].end;
-  const ContextTokens answer = encode(std::string_view(whole->text).substr(c, e - c), c, false);
+  const ContextTokens answer = encode(std::string_view(whole->text).substr(c, e - c), c, &tokens, false);
   tokens.ids.insert(tokens.ids.end(), answer.ids.begin(), answer.ids.end());
   tokens.offsets.insert(tokens.offsets.end(), answer.offsets.begin(), answer.offsets.end());
   whole->text.resize(e);  // template text behind the end marker is not in the context
@@ -252,7 +233,7 @@ Result<TurnPlan> ChatReplay::finish_plan(Rendered rendered, ContextTokens tokens
   plan.message = answer;
   plan.open = answer < 0;
   plan.generated = generated;
-  LeafLayout::Answer leaves = leaves_.build({&rendered, &tokens, &conversation_.messages, reached, answer, turn_});
+  LeafLayout::Answer leaves = leaves_.build({&rendered, &tokens, &conversation_.messages, reached, answer, turn_, &prompts_.input().tools, &prompts_.input().documents});
   plan.layout = std::move(leaves.layout);
   plan.ids = tokens.ids;
   for (TokenId id : plan.ids) {
@@ -287,7 +268,7 @@ Result<TurnPlan> ChatReplay::begin_answer(uint32_t max_tokens) {
     return make_error(ErrorCode::invalid, "SPAN-REPLAY", "the conversation has no open turn to answer", conversation_.source);
   dropped_.clear();
   const size_t k = next_answer();
-  auto prompt = render(k, true);
+  auto prompt = prompts_.render(k, true);
   if (!prompt) return std::move(prompt).error();
   ContextTokens tokens = prompt_tokens(prompt->text);
   SPANSCOPE_TRY(check_length(tokens.ids.size() + 1, k));
@@ -309,7 +290,7 @@ Result<TurnPlan> ChatReplay::begin_answer(uint32_t max_tokens) {
   plan.turn = turn_;
   plan.message = int32_t(k);
   plan.generated = true;
-  LeafLayout::Answer leaves = leaves_.build({&*prompt, &tokens, &conversation_.messages, k + 1, int32_t(k), turn_});
+  LeafLayout::Answer leaves = leaves_.build({&*prompt, &tokens, &conversation_.messages, k + 1, int32_t(k), turn_, &prompts_.input().tools, &prompts_.input().documents});
   plan.layout = std::move(leaves.layout);
   plan.ids = tokens.ids;
   for (TokenId id : plan.ids) {
@@ -361,10 +342,22 @@ Result<TurnPlan> ChatReplay::finish_answer(const std::vector<TokenId>& generated
   return plan;
 }
 
+// What an earlier turn printed was read then: templates leave out the reasoning of earlier turns.
+void ChatReplay::note_printed(const std::string& field) {
+  const size_t dot = field.find("].");
+  if (dot == std::string::npos) return;
+  const std::string key = field.substr(0, std::min(field.find_first_of(".[", dot + 2), field.size()));
+  printed_.insert(key);
+  if (key.ends_with(".thinking") || key.ends_with(".reasoning_content"))  // one reasoning under several names
+    for (const char* name : {".thinking", ".reasoning_content", ".reasoning"}) printed_.insert(key.substr(0, key.rfind('.')) + name);
+}
+
 // One finding a key: how often the template leaves it out, and where first.
 void ChatReplay::note_unprinted(const Rendered& rendered) {
   std::set<std::string> grown;
+  for (const OriginRange& range : rendered.ranges) note_printed(range.field);
   for (const std::string& field : rendered.unprinted) {
+    if (printed_.contains(field)) continue;
     const size_t dot = field.find("].");
     const std::string key = dot == std::string::npos ? field : field.substr(dot + 2);
     if (unprinted_[key].insert(field).second) grown.insert(key);
@@ -374,14 +367,14 @@ void ChatReplay::note_unprinted(const Rendered& rendered) {
     if (added) {
       std::string first;
       for (const std::string& field : rendered.unprinted)
-        if (first.empty() && (field == key || field.ends_with("]." + key))) first = field;
+        if (first.empty() && unprinted_[key].contains(field)) first = field;
       const size_t index = first.starts_with("messages[") ? size_t(std::atoll(first.c_str() + 9)) : conversation_.messages.size();
       const std::string file = index < conversation_.messages.size() ? conversation_.messages[index].where : conversation_.source;
       const bool metadata = key == "name" || key == "tool_call_id";
       findings_.push_back({metadata ? Grade::info : Grade::loss, "SPAN-NOT-RENDERED", {}, file + (file.empty() ? "" : " ") + first, {}});
     }
     findings_[at->second].message = fmt::format("the chat template ({}) does not print \"{}\" ({} {}): the model does not read it",
-                                                template_->name(), key, unprinted_[key].size(),
+                                                prompts_.chat_template().name(), key, unprinted_[key].size(),
                                                 unprinted_[key].size() == 1 ? "time" : "times");
   }
 }

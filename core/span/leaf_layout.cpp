@@ -13,29 +13,46 @@ namespace {
 
 constexpr size_t kMostSinkTokens = 4;
 
-// Content are contents, reasoning, tool calls and results; roles, names and ids are template text (D1).
+// What a content range belongs to: a message (its index), the tool definitions, or a document.
+constexpr int64_t kToolDefinitions = -1, kFirstDocument = -2;
+
+// Content are contents, reasoning, tool calls and results, tool definitions and documents; roles, names and ids are
+// template text (D1).
 struct ContentRange {
   uint64_t begin, end;
-  size_t message;
+  int64_t owner;
   std::string field;
   uint64_t source;  // byte of the field's text at `begin`
+  bool verbatim;
 };
 
 bool content_range(const OriginRange& range, ContentRange& out) {
-  constexpr std::string_view kHead = "messages[";
   const std::string_view field = range.field;
-  if (!field.starts_with(kHead)) return false;
-  const char* digits = field.data() + kHead.size();
-  const auto [end, error] = std::from_chars(digits, field.data() + field.size(), out.message);
-  const std::string_view rest = field.substr(size_t(end - field.data()));
-  if (error != std::errc() || !rest.starts_with("].")) return false;
-  const std::string_view key = rest.substr(2);
-  const bool call_part = key.ends_with(".function.name") || key.ends_with(".function.arguments");
-  if (!key.starts_with("content") && !key.starts_with("reasoning") && key != "thinking" && !call_part) return false;
+  const size_t bracket = std::min(field.find('['), field.size());
+  const std::string_view root = field.substr(0, bracket);
+  size_t index = 0;
+  const char* digits = field.data() + std::min(bracket + 1, field.size());
+  const auto [end, error] = std::from_chars(digits, field.data() + field.size(), index);
+  const std::string_view rest = error == std::errc() ? field.substr(size_t(end - field.data())) : std::string_view();
   out.begin = range.begin;
   out.end = range.end;
-  out.field = key;
   out.source = range.verbatim ? range.source.begin : 0;
+  out.verbatim = range.verbatim;
+  out.field = field;
+  if (root == "tools" || root == "functions") {
+    out.owner = kToolDefinitions;
+    return rest.starts_with("]");
+  }
+  if (root == "documents") {
+    out.owner = kFirstDocument - int64_t(index);
+    return rest.starts_with("]");
+  }
+  if (root != "messages" || !rest.starts_with("].")) return false;
+  const std::string_view key = rest.substr(2);
+  const bool call_part = key.starts_with("tool_calls") && (key.ends_with(".name") || key.ends_with(".arguments"));
+  if (!key.starts_with("content") && !key.starts_with("reasoning") && key != "thinking" && !call_part) return false;
+  out.owner = int64_t(index);
+  out.field = key;
   return true;
 }
 
@@ -48,12 +65,48 @@ uint64_t mix(uint64_t h, uint64_t value) {
 }  // namespace
 
 struct LeafLayout::Field {
-  size_t message = 0;
+  int64_t owner = 0;
   std::string field;
   size_t token_begin = 0, token_end = 0;
   uint64_t begin = 0, end = 0;  // bytes of the rendered text
   uint64_t source = 0;
+  bool verbatim = true;
 };
+
+SpanId LeafLayout::owner_span(const Request& request, int64_t owner) {
+  if (owner >= 0) return message_span(*request.messages, size_t(owner), request.turn);
+  const auto [found, added] = owners_.emplace(owner, SpanId(ledger_.spans.size()));
+  if (!added) return found->second;
+  Span span;
+  span.id = found->second;
+  span.kind = SpanKind::parent;
+  span.birth = request.turn;
+  const auto dump = [](const OrderedJson& json) { return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace); };
+  if (owner == kToolDefinitions) {
+    span.role = "system";
+    span.name = "tool definitions";
+    span.pinned = true;
+    span.digest = sha256_hex(request.tools ? dump(*request.tools) : std::string());
+  } else {
+    const auto index = size_t(kFirstDocument - owner);
+    span.role = "document";
+    span.taint = Taint::tainted;
+    span.name = "document " + std::to_string(index + 1);
+    if (request.documents && index < request.documents->size()) {
+      const OrderedJson& document = (*request.documents)[index];
+      span.digest = sha256_hex(document.is_string() ? document.get<std::string>() : dump(document));
+      const auto title = document.is_object() ? document.find("title") : document.end();
+      if (document.is_object() && title != document.end() && title->is_string()) {
+        const std::string words = first_words(title->get_ref<const std::string&>());
+        if (!words.empty()) span.name = words;
+      }
+    } else {
+      span.digest = sha256_hex(std::string());
+    }
+  }
+  ledger_.spans.push_back(std::move(span));
+  return found->second;
+}
 
 SpanId LeafLayout::message_span(const std::vector<Message>& messages, size_t index, TurnId turn) {
   if (message_spans_.size() <= index) message_spans_.resize(index + 1, kNoSpan);
@@ -94,7 +147,7 @@ void LeafLayout::settle(SpanId id, const std::vector<Message>& messages, size_t 
   leaf.name = parent.name = name.empty() ? messages[index].role : name;
   leaf.digest = parent.digest = sha256_hex(text);
   leaf.source = {0, text.size()};
-  content_[{leaf.parent, leaf.field, 0, text.size()}] = id;
+  content_[{leaf.parent, leaf.field, 0, text.size(), 0}] = id;
 }
 
 void LeafLayout::push(Answer& out, SpanId leaf, size_t begin, size_t end) const {
@@ -131,13 +184,16 @@ LeafLayout::Answer LeafLayout::build(const Request& request) {
   if (wraps.empty()) {  // a template that cannot tell: template text goes to the message whose content follows
     wraps.assign(request.message_count, 0);
     for (const ContentRange& r : ranges)
-      if (r.message < wraps.size()) wraps[r.message] = r.end;
+      if (r.owner >= 0 && size_t(r.owner) < wraps.size()) wraps[size_t(r.owner)] = r.end;
     for (size_t i = 1; i < wraps.size(); ++i) wraps[i] = std::max(wraps[i], wraps[i - 1]);
   }
   size_t at = 0;
   while (at < n && at < kMostSinkTokens && owner[at] < 0) ++at;
   if (at == 0 && n > 0) at = 1;  // content begins at position 0
   template_runs_.clear();
+  met_.clear();
+  printed_.clear();
+  for (const auto& [owner, id] : owners_) ledger_.spans[id].tokens = 0;
   if (at > 0) {
     std::string text;
     for (size_t t = 0; t < at; ++t) text += tokenizer_->piece(tokens.ids[t]);
@@ -166,14 +222,14 @@ LeafLayout::Answer LeafLayout::build(const Request& request) {
       add_template(request, at, end, wraps, out);
     } else {
       const auto same_field = [&](int32_t a, int32_t b) {
-        return a == b || (a >= 0 && b >= 0 && ranges[size_t(a)].message == ranges[size_t(b)].message &&
+        return a == b || (a >= 0 && b >= 0 && ranges[size_t(a)].owner == ranges[size_t(b)].owner &&
                           ranges[size_t(a)].field == ranges[size_t(b)].field);
       };
       while (end < n && same_field(owner[at], owner[end])) ++end;
       const ContentRange& first = ranges[size_t(owner[at])];
       const ContentRange& last = ranges[size_t(owner[end - 1])];
-      add_content(request, {first.message, first.field, at, end, first.begin, last.end, first.source},
-                  int32_t(first.message) == request.answer, out);
+      add_content(request, {first.owner, first.field, at, end, first.begin, last.end, first.source, first.verbatim},
+                  request.answer >= 0 && first.owner == request.answer, out);
     }
     at = end;
   }
@@ -203,7 +259,13 @@ void LeafLayout::add_content(const Request& request, const Field& field, bool wh
     starts.push_back(std::max(tokens.offsets[t].begin, field.begin) - field.begin);
   std::vector<uint32_t> lengths = {uint32_t(starts.size())};
   if (!whole) lengths = split_field(all.substr(field.begin, field.end - field.begin), starts, split_);
-  const SpanId parent = message_span(*request.messages, field.message, request.turn);
+  const SpanId parent = owner_span(request, field.owner);
+  // Of a field that is not printed as it is, the bytes printed so far stand for the place in it.
+  uint64_t base = field.source;
+  if (!field.verbatim) {
+    base = printed(parent, field.field);
+    printed(parent, field.field) += field.end - field.begin;
+  }
   size_t at = field.token_begin;
   for (uint32_t length : lengths) {
     const ByteRange first = tokens.offsets[at], last = tokens.offsets[at + length - 1];
@@ -211,8 +273,9 @@ void LeafLayout::add_content(const Request& request, const Field& field, bool wh
     const uint64_t begin = std::max(first.begin, field.begin);
     const bool ends_field = at + length == field.token_end;
     const uint64_t end = ends_field ? field.end : std::min(tokens.offsets[at + length].begin, field.end);
-    const ByteRange source{field.source + begin - field.begin, field.source + end - field.begin};
-    const auto [found, added] = content_.emplace(ContentKey{parent, field.field, source.begin, source.end}, SpanId(ledger_.spans.size()));
+    const ByteRange source{base + begin - field.begin, base + end - field.begin};
+    const uint32_t before = met_[{parent, field.field, source.begin, source.end}]++;
+    const auto [found, added] = content_.emplace(ContentKey{parent, field.field, source.begin, source.end, before}, SpanId(ledger_.spans.size()));
     const SpanId id = found->second;
     if (added) {
       const Span& message = ledger_.spans[parent];
@@ -238,10 +301,10 @@ void LeafLayout::add_content(const Request& request, const Field& field, bool wh
   uint64_t head = mix(parent, std::hash<std::string>{}(field.field));
   bool control = false;
   for (size_t t = field.token_begin; t < field.token_end; ++t) {
-    out.identity[t] = mix(mix(head, field.source + starts[t - field.token_begin]), uint64_t(tokens.ids[t]) + 2);
+    out.identity[t] = mix(mix(head, base + starts[t - field.token_begin]), uint64_t(tokens.ids[t]) + 2);
     control = control || tokenizer_->is_control(tokens.ids[t]);
   }
-  if (control) out.control_in_content.push_back(uint32_t(field.message));
+  if (control && field.owner >= 0) out.control_in_content.push_back(uint32_t(field.owner));
 }
 
 void LeafLayout::add_template(const Request& request, size_t begin, size_t end, const std::vector<uint64_t>& wraps, Answer& out) {
@@ -269,9 +332,10 @@ void LeafLayout::add_template(const Request& request, size_t begin, size_t end, 
       leaf.attached_to = attached;
       leaf.message = attached == kNoSpan ? -1 : int32_t(message);
       leaf.birth = request.turn;
-      leaf.tokens = uint32_t(stop - begin);
       ledger_.spans.push_back(std::move(leaf));
     }
+    // The same text may be cut otherwise than when it was part of an answer.
+    ledger_.spans[found->second].tokens = uint32_t(stop - begin);
     push(out, found->second, begin, stop);
     for (size_t t = begin; t < stop; ++t) out.identity[t] = mix(mix(found->second, t - begin), 3);
     begin = stop;

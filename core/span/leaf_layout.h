@@ -30,6 +30,8 @@ class LeafLayout {
     size_t message_count = 0;   // messages [0, count) belong to the context
     int32_t answer = -1;        // the message that this turn writes: one content leaf a field, of any length
     TurnId turn = 0;
+    const OrderedJson* tools = nullptr;      // what the template got: their names, and the digest of their parent
+    const OrderedJson* documents = nullptr;
   };
   struct Answer {
     std::vector<LayoutEntry> layout;
@@ -38,6 +40,9 @@ class LeafLayout {
   };
   Answer build(const Request& request);
 
+  // The span of message `index`; of the tool definitions and documents that the template got beside the messages
+  // (kToolDefinitions, kFirstDocument - k). Made when it is not there yet.
+  SpanId owner_span(const Request& request, int64_t owner);
   // The span of message `index`, made when it is not there yet.
   SpanId message_span(const std::vector<Message>& messages, size_t index, TurnId turn);
   // A content leaf for an answer still to be generated; settle() gives it its text.
@@ -52,13 +57,19 @@ class LeafLayout {
   void add_template(const Request& request, size_t begin, size_t end, const std::vector<uint64_t>& wrap_ends, Answer& out);
   std::vector<uint64_t> wrap_ends(const Request& request, const std::vector<int32_t>& owner) const;
   void push(Answer& out, SpanId leaf, size_t begin, size_t end) const;
+  uint64_t& printed(SpanId parent, const std::string& field) { return printed_[{parent, field}]; }
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   SplitRule split_;
   Ledger ledger_;
   std::vector<SpanId> message_spans_;  // [messages] kNoSpan: not made yet
-  using ContentKey = std::tuple<SpanId, std::string, uint64_t, uint64_t>;  // message, field, source range
+  // Message, field, source range; how often that was met before in this context (templates may print a field twice).
+  using ContentKey = std::tuple<SpanId, std::string, uint64_t, uint64_t, uint32_t>;
   std::map<ContentKey, SpanId> content_;
+  std::map<int64_t, SpanId> owners_;  // beside the messages
+  // While building: leaves met, and bytes met of fields that are not printed as they are.
+  std::map<std::tuple<SpanId, std::string, uint64_t, uint64_t>, uint32_t> met_;
+  std::map<std::pair<SpanId, std::string>, uint64_t> printed_;
   std::map<std::tuple<SpanId, uint32_t, std::string>, SpanId> template_;  // message, run within it, text
   std::map<SpanId, uint32_t> template_runs_;  // while building: runs met of each message
 };

@@ -61,11 +61,19 @@ class Replay {
   virtual Result<TurnPlan> finish_answer(const std::vector<TokenId>& generated, bool cut) = 0;
   // Drops every message after the answer just generated (--generate N).
   virtual void drop_rest() = 0;
+
+  // The time that the chat template prints as the current one, the same in every turn; nothing without a template.
+  virtual std::optional<LocalTime> template_time() const { return std::nullopt; }
 };
 
 struct ReplayOptions {
   SplitRule split;
   uint32_t context = 0;  // most tokens; 0: no limit. A longer chat is an error that says both numbers and the turn.
+  // Of the chat template: the current time (absent: this machine's clock when the replay is made), documents, and further
+  // variables such as "enable_thinking".
+  std::optional<LocalTime> now;
+  OrderedJson documents;
+  OrderedJson variables = OrderedJson::object();
 };
 
 Result<std::unique_ptr<Replay>> make_chat_replay(Conversation conversation, std::shared_ptr<const Tokenizer> tokenizer,

@@ -388,7 +388,7 @@ TEST_CASE("replay: what is not read is said") {
   auto refused = start(null);
   auto plan = refused->next();
   REQUIRE_FALSE(plan);
-  CHECK(plan.error().where == "test:2 messages[1].content");
+  CHECK(plan.error().where == "test:2 messages[1], chat template line 1, column 72");
 }
 
 TEST_CASE("replay: bytes without a token are reported and cover no token") {
