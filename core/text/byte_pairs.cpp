@@ -18,9 +18,10 @@ Result<std::unique_ptr<const WordModel>> BytePairs::make(const Vocabulary& vocab
   out.tokens_ = uint32_t(vocabulary.tokens.size());
   out.ignore_merges_ = vocabulary.ignore_merges;
   out.symbols_.reserve(vocabulary.tokens.size());
+  bool unique = true;
   for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
     if (vocabulary.kinds[i] != TokenKind::normal || vocabulary.tokens[i].empty()) continue;
-    out.symbols_.insert(vocabulary.tokens[i], uint32_t(i));
+    unique = out.symbols_.insert(vocabulary.tokens[i], uint32_t(i)) && unique;
     out.longest_ = std::max(out.longest_, vocabulary.tokens[i].size());
   }
   // Every byte is a symbol, also one that the vocabulary lacks (SmolLM2 lacks 21): it merges with nothing and is dropped.
@@ -30,17 +31,29 @@ Result<std::unique_ptr<const WordModel>> BytePairs::make(const Vocabulary& vocab
   }
   out.merges_.reserve(vocabulary.merges.size());
   std::string joined;
+  uint32_t whole = kNoEntry;
   for (size_t rank = 0; rank < vocabulary.merges.size(); ++rank) {
     const auto bad = [&](const char* what) {
       return make_error(ErrorCode::corrupt, "SPAN-MERGES", fmt::format("merge {} {}", rank, what), "merges");
     };
     const MergeParts parts = merge_parts(vocabulary, rank);
     if (parts.left.empty()) return bad("is not two pieces with a space between");
-    for (const std::string_view part : {parts.left, parts.right})
-      if (out.symbols_.find(part) == kNoEntry && !bytes_of_alphabet_text(part)) return bad("holds a character outside of the byte alphabet");
+    uint32_t symbols[2];
+    for (int side : {0, 1}) {
+      const std::string_view part = side == 0 ? parts.left : parts.right;
+      symbols[side] = out.symbols_.find(part);
+      if (symbols[side] != kNoEntry) continue;
+      if (!bytes_of_alphabet_text(part)) return bad("holds a character outside of the byte alphabet");
+      symbols[side] = out.symbol_of(part);
+    }
     joined.assign(parts.left).append(parts.right);
-    const uint32_t left = out.symbol_of(parts.left), right = out.symbol_of(parts.right);
-    out.merges_.insert(left, right, {uint32_t(rank), out.symbol_of(joined)});
+    // Most lists name the tokens in the order of their ids: the one that was made last, or the next.
+    const auto is = [&](uint32_t token) {
+      return unique && token < out.tokens_ && vocabulary.kinds[token] == TokenKind::normal && vocabulary.tokens[token] == joined;
+    };
+    if (is(whole + 1)) ++whole;
+    else if (!is(whole)) whole = out.symbol_of(joined);
+    out.merges_.insert(symbols[0], symbols[1], {uint32_t(rank), whole});
   }
   return std::unique_ptr<const WordModel>(std::move(made));
 }

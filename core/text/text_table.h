@@ -21,20 +21,32 @@ inline uint64_t mix_bits(uint64_t x) {
 // The bytes behind each key must outlive the table.
 class TextTable {
  public:
-  void reserve(size_t entries) { slots_.assign(std::bit_ceil(entries + entries / 2 + 8), Slot{}); }
+  void reserve(size_t entries) {
+    texts_.clear();
+    texts_.reserve(entries);
+    values_.clear();
+    values_.reserve(entries);
+    slots_.assign(std::bit_ceil(entries + entries / 2 + 8), Slot{});
+  }
   // False when the text is there already; the first value stays. Never more than the reserved number of entries.
   bool insert(std::string_view text, uint32_t value) {
-    Slot& slot = slots_[place(text)];
-    if (slot.value != kNoEntry) return false;
-    slot = {text.data(), uint32_t(text.size()), value};
+    const uint64_t h = hash(text);
+    Slot& slot = slots_[place(text, h)];
+    if (slot.entry != kNoEntry) return false;
+    slot = {uint32_t(h >> 32), uint32_t(texts_.size())};
+    texts_.push_back(text);
+    values_.push_back(value);
     return true;
   }
-  uint32_t find(std::string_view text) const { return slots_.empty() ? kNoEntry : slots_[place(text)].value; }
+  uint32_t find(std::string_view text) const {
+    if (slots_.empty()) return kNoEntry;
+    const Slot& slot = slots_[place(text, hash(text))];
+    return slot.entry == kNoEntry ? kNoEntry : values_[slot.entry];
+  }
 
  private:
   struct Slot {
-    const char* data = nullptr;
-    uint32_t size = 0, value = kNoEntry;
+    uint32_t tag = 0, entry = kNoEntry;
   };
   static uint64_t hash(std::string_view text) {
     uint64_t h = text.size();
@@ -46,19 +58,20 @@ class TextTable {
       h = mix_bits(h ^ word);
     }
     uint64_t word = 0;
-    if (left > 0) std::memcpy(&word, at, left);
+    for (size_t i = 0; i < left; ++i) word = word << 8 | uint8_t(at[i]);
     return mix_bits(mix_bits(h ^ word));
   }
   // The entry of `text`, or the empty slot where it would stand.
-  size_t place(std::string_view text) const {
+  size_t place(std::string_view text, uint64_t h) const {
     const size_t mask = slots_.size() - 1;
-    size_t at = hash(text) & mask;
-    while (slots_[at].value != kNoEntry &&
-           (slots_[at].size != text.size() || std::memcmp(slots_[at].data, text.data(), text.size()) != 0))
-      at = (at + 1) & mask;
+    const uint32_t tag = uint32_t(h >> 32);
+    size_t at = h & mask;
+    while (slots_[at].entry != kNoEntry && (slots_[at].tag != tag || texts_[slots_[at].entry] != text)) at = (at + 1) & mask;
     return at;
   }
   std::vector<Slot> slots_;
+  std::vector<std::string_view> texts_;
+  std::vector<uint32_t> values_;
 };
 
 struct PairMerge {

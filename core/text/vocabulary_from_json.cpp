@@ -74,11 +74,12 @@ class Reader {
 
   Status index_tokens() {
     // The index looks at the texts where they lie: added tokens must not move them.
+    size_t room = out_.tokens.size();
     if (const auto added = json_.root.find("added_tokens"); added != json_.root.end() && added->is_array())
       for (const Json& token : *added)
-        if (const auto id = token.is_object() ? token.find("id") : token.end(); token.is_object() && id != token.end() && id->is_number_integer())
-          if (const int64_t at = id->get<int64_t>(); !too_far(at, std::max(out_.tokens.size(), added->size())) && size_t(at) >= out_.tokens.capacity())
-            out_.tokens.reserve(size_t(at) + 1);
+        if (const auto id = token.find("id"); token.is_object() && id != token.end() && id->is_number_integer())
+          if (const int64_t at = id->get<int64_t>(); !too_far(at, std::max(out_.tokens.size(), added->size()))) room = std::max(room, size_t(at) + 1);
+    out_.tokens.reserve(room);
     index_.reserve(out_.tokens.size());
     for (size_t i = 0; i < out_.tokens.size(); ++i)
       if (out_.kinds[i] == TokenKind::normal && !index_.insert(out_.tokens[i], uint32_t(i)))
