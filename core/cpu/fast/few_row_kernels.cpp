@@ -18,7 +18,8 @@ namespace fast {
 namespace HWY_NAMESPACE {
 
 // The first 32 bits of blocks b, b + 1, ... (as many as lanes; the last block again behind the end).
-HWY_INLINE hn::Vec<U> BlockHeads(F d, const uint8_t* p, uint32_t bytes, uint32_t blocks, uint32_t b) {
+HWY_INLINE hn::Vec<U> BlockHeads([[maybe_unused]] F d, const uint8_t* p, uint32_t bytes, uint32_t blocks,
+                                 uint32_t b) {
   const U du;
 #if HWY_MAX_BYTES >= 32
   // Gathered: bringing them together by stores would make the load wait for all of them.
@@ -58,7 +59,7 @@ struct Q4 {
   static HWY_INLINE void Unit(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
     const uint8_t* q = p + size_t(b) * kBytes + (kMinimum ? 4 : 2);
     const FourBits weights(d, hn::Set(d, s.scale[b]), hn::Set(d, s.minimum[b]));
-    for (size_t j = 0; j < 16; j += hn::Lanes(d)) {
+    SPANSCOPE_UNROLL for (size_t j = 0; j < 16; j += hn::Lanes(d)) {
       const auto both = LoadBytes(q + j);
       use(j, weights(d, both));
       use(j + 16, weights(d, hn::ShiftRight<4>(both)));
@@ -88,7 +89,7 @@ struct Q5 {
       const auto high = hn::IfThenElseZero(set, hn::Set(di, 16));
       return hn::MulAdd(hn::ConvertTo(d, hn::Or(low, high)), scale, minimum);
     };
-    for (size_t j = 0; j < 16; j += hn::Lanes(d)) {
+    SPANSCOPE_UNROLL for (size_t j = 0; j < 16; j += hn::Lanes(d)) {
       const auto both = LoadBytes(q + j);
       use(j, value(hn::And(both, hn::Set(di, 15)), j));
       use(j + 16, value(hn::ShiftRight<4>(both), j + 16));
@@ -105,8 +106,8 @@ struct Q8 {
   static HWY_INLINE void Unit(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
     const V scale = hn::Set(d, s.scale[b]);
     const uint8_t* q = p + size_t(b) * kBytes + 2;
-    for (size_t j = 0; j < 32; j += hn::Lanes(d))
-      use(j, hn::Mul(hn::ConvertTo(d, LoadSignedBytes(q + j)), scale));
+    SPANSCOPE_UNROLL for (size_t j = 0; j < 32; j += hn::Lanes(d))
+        use(j, hn::Mul(hn::ConvertTo(d, LoadSignedBytes(q + j)), scale));
   }
 };
 
@@ -132,7 +133,7 @@ struct Looked {
   static HWY_INLINE void Unit(F d, const uint8_t* p, const Scales& s, uint32_t b, const Use& use) {
     const SixteenValues weights(d, kPower ? kMxfp4Floats : kIq4Floats, hn::Set(d, s.scale[b]));
     const uint8_t* q = p + size_t(b) * kBytes + (kPower ? 1 : 2);
-    for (size_t j = 0; j < 16; j += hn::Lanes(d)) {
+    SPANSCOPE_UNROLL for (size_t j = 0; j < 16; j += hn::Lanes(d)) {
       const auto both = LoadBytes(q + j);
       use(j, weights(d, both));
       use(j + 16, weights(d, hn::ShiftRight<4>(both)));
@@ -147,7 +148,7 @@ struct Plain32 {
   template <class Use>
   static HWY_INLINE void Unit(F d, const uint8_t* p, const Scales&, uint32_t b, const Use& use) {
     p += size_t(b) * kBytes;
-    for (size_t j = 0; j < 32; j += hn::Lanes(d)) {
+    SPANSCOPE_UNROLL for (size_t j = 0; j < 32; j += hn::Lanes(d)) {
       HWY_ALIGN float part[16];
       std::memcpy(part, p + 4 * j, 4 * hn::Lanes(d));
       use(j, hn::Load(d, part));
@@ -162,7 +163,7 @@ struct Plain16 {
   static HWY_INLINE void Unit(F d, const uint8_t* p, const Scales&, uint32_t b, const Use& use) {
     const hn::Rebind<uint16_t, F> d16;
     p += size_t(b) * kBytes;
-    for (size_t j = 0; j < 32; j += hn::Lanes(d)) {
+    SPANSCOPE_UNROLL for (size_t j = 0; j < 32; j += hn::Lanes(d)) {
       HWY_ALIGN uint16_t part[16];
       std::memcpy(part, p + 2 * j, 2 * hn::Lanes(d));
       const auto bits = hn::Load(d16, part);

@@ -26,6 +26,15 @@
 
 #include "core/cpu/fast/vector_math-inl.h"
 
+// Loops over sums must be unrolled whole: sums that are indexed at run time live in memory, not in registers.
+#ifndef SPANSCOPE_UNROLL
+#if HWY_COMPILER_CLANG
+#define SPANSCOPE_UNROLL _Pragma("unroll")
+#else
+#define SPANSCOPE_UNROLL _Pragma("GCC unroll 32")
+#endif
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace spanscope {
 namespace fast {
@@ -192,12 +201,12 @@ HWY_INLINE void ProductBlock(const WeightMatrix& w, const uint8_t* HWY_RESTRICT 
     }
     for (uint32_t b = 0; b < count; b += Format::kUnit) {
       const float* at = x + size_t(group + b) * 32;
-      for (uint32_t o = 0; o < O; ++o)
-        Format::Unit(d, p + o * stride, scales[o], b, [&](size_t j, V weights) HWY_ATTR {
-          V* to = sum[o][kSums == 2 ? j / 16 % 2 : j % kSums];
-          for (uint32_t r = 0; r < R; ++r)
-            to[r] = hn::MulAdd(weights, hn::LoadU(d, at + r * x_stride + j), to[r]);
-        });
+      SPANSCOPE_UNROLL for (uint32_t o = 0; o < O; ++o)
+          Format::Unit(d, p + o * stride, scales[o], b, [&](size_t j, V weights) HWY_ATTR {
+            V* to = sum[o][kSums == 2 ? j / 16 % 2 : j % kSums];
+            SPANSCOPE_UNROLL for (uint32_t r = 0; r < R; ++r) to[r] =
+                hn::MulAdd(weights, hn::LoadU(d, at + r * x_stride + j), to[r]);
+          });
     }
     p += bytes;
   }
