@@ -14,6 +14,7 @@
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/model/record_plan.h"
+#include "core/model/token_stats.h"
 #include "core/model/weights.h"
 
 namespace spanscope {
@@ -63,6 +64,8 @@ struct ForwardOptions {
   bool router_logits = false;  // collect router scores, ids and weights
   const RecordPlan* plan = nullptr;  // at most kMaxPlannedRows rows when set
   RecordSink* sink = nullptr;        // needed with a plan
+  const TokenStatsPlan* token_stats = nullptr;  // at most kMaxPlannedRows rows when set
+  TokenStatsSink* token_sink = nullptr;         // needed with token statistics
   std::stop_token stop;              // checked between layers and tiles; a stopped pass leaves the cache as it was
 };
 

@@ -25,6 +25,9 @@ class Attention {
   void begin_layer(uint32_t layer, const float* sinks);
   const int32_t* first() const { return first_.data(); }
   const int32_t* end() const { return end_.data(); }
+  const float* sinks() const { return sinks_; }
+  // Keys and values of slots [first, end) of a KV head, made f32 if they are kept as f16; valid until the thread asks again.
+  KeyPages keys_of(unsigned thread, uint32_t kv_head, uint32_t first, uint32_t end);
 
   // q, out [rows][query heads][dim]; q is rotated, keys and values of the rows are in the cache. False:
   // stopped.
@@ -39,8 +42,6 @@ class Attention {
   bool run_wide(const float* q, float* out, const std::stop_token& stop);
   bool run_narrow(const float* q, float* out, const std::stop_token& stop);
   void join(unsigned thread, uint32_t row, uint32_t head, float* out);
-  // Keys and values of slots [first, end) of a KV head, made f32 if they are kept as f16.
-  KeyPages keys_of(unsigned thread, uint32_t kv_head, uint32_t first, uint32_t end);
 
   Team& team_;
   const Recipe& recipe_;

@@ -82,6 +82,7 @@ class FastBackend final : public Backend {
 
   Status run(PageCache& cache, const Batch& batch, const ForwardOptions& options, ForwardResult& result) {
     const uint32_t rows = uint32_t(batch.ids.size());
+    // Planned passes are never longer than this; what they reduce belongs to one pass.
     for (uint32_t at = 0; at < rows; at += kPassRows) {
       const uint32_t n = std::min(kPassRows, rows - at);
       SPANSCOPE_TRY(pass_.run(

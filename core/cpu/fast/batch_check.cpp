@@ -52,6 +52,22 @@ Status check_plan(const RecordPlan& plan, const Recipe& recipe, uint64_t rows, u
   return {};
 }
 
+
+Status check_token_stats(const ForwardOptions& options, uint64_t rows) {
+  const TokenStatsPlan& plan = *options.token_stats;
+  if (!options.token_sink) return bad_plan("token statistics need a sink");
+  if (rows > kMaxPlannedRows)
+    return make_error(ErrorCode::limit, "SPAN-PLAN",
+                      fmt::format("a pass with token statistics has at most {} rows, this one has {}", kMaxPlannedRows, rows));
+  if (plan.windows > kMaxStatWindows)
+    return bad_plan(fmt::format("{} windows, at most {}", plan.windows, kMaxStatWindows));
+  if (!plan.counted.empty() && plan.counted.size() != rows)
+    return bad_plan(fmt::format("counted has {} values for {} rows", plan.counted.size(), rows));
+  if (plan.row_windows.size() != (plan.windows ? rows : 0))
+    return bad_plan(fmt::format("row_windows has {} values for {} rows and {} windows", plan.row_windows.size(), rows, plan.windows));
+  return {};
+}
+
 }  // namespace
 
 Status check_batch(const Recipe& recipe, std::span<const TokenPos> cached, const Batch& batch,
@@ -74,6 +90,7 @@ Status check_batch(const Recipe& recipe, std::span<const TokenPos> cached, const
   }
   if (recipe.learned_positions && uint64_t(before) >= recipe.learned_positions)
     return bad_batch(fmt::format("position {}, but the model has learned {} positions", before, recipe.learned_positions));
+  if (options.token_stats) SPANSCOPE_TRY(check_token_stats(options, rows));
   if (!options.plan) return {};
   if (!options.sink) return bad_plan("a planned pass needs a sink for its records");
   return check_plan(*options.plan, recipe, rows, slots);

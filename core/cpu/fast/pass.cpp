@@ -15,7 +15,7 @@ Error cancelled() { return make_error(ErrorCode::cancelled, "SPAN-CANCELLED", "t
 }  // namespace
 
 Pass::Pass(const Model& model, ThreadPool& pool)
-    : model_(model), recipe_(model.recipe), team_(pool), matrices_(team_), attention_(team_, recipe_) {}
+    : model_(model), recipe_(model.recipe), team_(pool), matrices_(team_), attention_(team_, recipe_), tokens_(team_, recipe_) {}
 
 template <class Body>
 void Pass::each_row(uint32_t rows, const Body& body) {
@@ -45,6 +45,8 @@ void Pass::begin(const PassWork& work) {
                      team_.threads());
   }
   attention_.begin_pass(work.cache, positions_, rows, fold);
+  if (work.options.token_stats)
+    tokens_.begin_pass(*work.options.token_stats, work.positions, uint32_t(positions_.size()));
 
   fill_angles(work);
   each_row(rows, [&](uint32_t i, unsigned) { embed(work, i); });
@@ -162,6 +164,10 @@ Status Pass::run(const PassWork& work) {
     const LayerWeights& w = model_.layers[l];
     add_and_normalise(delta, *post, w.attention_norm, w.attention_norm_bias, rows);
     keep_hidden(work, l, x_.data());
+    if (work.options.token_stats) {
+      tokens_.keep(x_.data());
+      work.options.token_sink->on_residual(tokens_.residual(l));
+    }
     attend(work, w, l);
     attention_.begin_layer(l, w.sinks.empty() ? nullptr : w.sinks.data());
     if (work.options.plan) fold_.begin_layer(l, attention_.first(), attention_.end());
@@ -170,6 +176,12 @@ Status Pass::run(const PassWork& work) {
     matrices_.multiply({&o, 1}, rows);
     add_bias(w.o_bias, delta_.data(), rows);
     add_and_normalise(delta_.data(), w.post_attention_norm, w.feed_forward_norm, w.feed_forward_norm_bias, rows);
+    if (work.options.token_stats) {
+      tokens_.attend(attention_, q_.data());
+      tokens_.values(w.o, v_.data());
+      tokens_.compare(x_.data());
+      work.options.token_sink->on_tokens(tokens_.result(l));
+    }
     const bool moe = recipe_.moe_layer[l];
     if (moe)
       run_experts(w, rows);
@@ -183,9 +195,30 @@ Status Pass::run(const PassWork& work) {
   }
   if (work.options.stop.stop_requested()) return cancelled();
   post_ = post;
+  if (work.options.token_stats) report_last_residual(work);
   finish(work);
   work.cache.commit(work.positions);
   return {};
+}
+
+// What the last layer adds is added with the final norm, when logits are made; here it is added to a copy.
+void Pass::report_last_residual(const PassWork& work) {
+  const size_t width = recipe_.hidden;
+  std::vector<float> last(size_t(work.rows()) * width);
+  each_row(work.rows(), [&](uint32_t i, unsigned) {
+    float* x = last.data() + i * width;
+    const float* delta = delta_.data() + i * width;
+    std::vector<float> normed;
+    if (!post_->empty()) {
+      normed.resize(width);
+      normalise(delta, *post_, {}, normed.data());
+      delta = normed.data();
+    }
+    std::copy_n(x_.data() + i * width, width, x);
+    add_scaled(x, delta, recipe_.residual_scale, width);
+  });
+  tokens_.keep(last.data());
+  work.options.token_sink->on_residual(tokens_.residual(recipe_.layers));
 }
 
 void Pass::record(const PassWork& work, bool moe) {

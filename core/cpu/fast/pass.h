@@ -10,6 +10,7 @@
 #include "core/cpu/fast/matrix.h"
 #include "core/cpu/fast/page_cache.h"
 #include "core/cpu/fast/team.h"
+#include "core/cpu/fast/token_stats.h"
 #include "core/model/backend.h"
 
 namespace spanscope::fast {
@@ -48,6 +49,7 @@ class Pass {
   void keep_hidden(const PassWork& work, uint32_t index, const float* x);
   void keep_routing(const PassWork& work, uint32_t moe_index);
   void record(const PassWork& work, bool moe);
+  void report_last_residual(const PassWork& work);
   void finish(const PassWork& work);
   // body(row, thread) for every row, several rows an item.
   template <class Body>
@@ -59,6 +61,7 @@ class Pass {
   Matrices matrices_;
   Attention attention_;
   MassFold fold_;
+  TokenStatsFold tokens_;
   std::vector<TokenPos> positions_;  // of all slots
   const std::vector<float>* post_ = nullptr;  // norm of what the last layer adds
   // [rows, padded to kRowPadding][width]

@@ -5,10 +5,7 @@
 #include <cmath>
 
 namespace spanscope::reference {
-namespace {
 
-// Masks go by absolute position: key j is visible to row i when pos(j) <= pos(i), and pos(i) - pos(j) <
-// window. Positions ascend with slots, so the visible keys are one run.
 VisibleRange visible_slots(std::span<const TokenPos> positions, Slot slot, uint32_t window) {
   VisibleRange range{0, slot + 1};
   if (window && positions[slot] >= window)
@@ -17,6 +14,8 @@ VisibleRange visible_slots(std::span<const TokenPos> positions, Slot slot, uint3
              positions.begin());
   return range;
 }
+
+namespace {
 
 // Sums the exponentials of each leaf's visible keys, and of the keys between leaves, in double.
 void leaf_masses(const RecordPlan& plan, const VisibleRange& visible, const float* exponentials, double total,

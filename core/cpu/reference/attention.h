@@ -26,6 +26,10 @@ struct AttentionInput {
   std::stop_token stop;
 };
 
+// Masks go by absolute position: key j is visible to row i when pos(j) <= pos(i), and pos(i) - pos(j) <
+// window. Positions ascend with slots, so the visible keys are one run.
+VisibleRange visible_slots(std::span<const TokenPos> positions, Slot slot, uint32_t window);
+
 // out [rows][query heads][dim]. plan and fold: both or neither. False when it was stopped.
 bool attention(ThreadPool& pool, const AttentionInput& in, const RecordPlan* plan, MassFold* fold,
                std::vector<ThreadScratch>& scratch, float* out);

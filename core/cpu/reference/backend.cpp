@@ -14,6 +14,7 @@
 #include "core/cpu/reference/kernels.h"
 #include "core/cpu/reference/mass_fold.h"
 #include "core/cpu/reference/routing.h"
+#include "core/cpu/reference/token_stats.h"
 
 namespace spanscope {
 namespace reference {
@@ -130,7 +131,7 @@ class ReferenceBackend final : public Backend {
       result.topk_weights.resize(moe_rows * recipe_.experts_used);
     }
     cache.reserve(cache.size() + rows);
-    const uint32_t step = options.plan ? rows : kPassRows;
+    const uint32_t step = options.plan || options.token_stats ? rows : kPassRows;
     for (uint32_t at = 0; at < rows; at += step) {
       const uint32_t n = std::min(step, rows - at);
       Pass pass{cache, batch.ids.subspan(at, n), batch.positions.subspan(at, n), options, result, at, rows};
@@ -146,6 +147,10 @@ class ReferenceBackend final : public Backend {
     positions.insert(positions.end(), pass.positions.begin(), pass.positions.end());
     std::optional<MassFold> fold;
     if (pass.options.plan) fold.emplace(*pass.options.plan, recipe_, rows, pool_);
+    std::optional<TokenStatsFold> tokens;
+    std::vector<float> before;  // the residual stream at the layer's begin
+    if (pass.options.token_stats)
+      tokens.emplace(*pass.options.token_stats, recipe_, rows, first_slot + rows, pool_);
 
     const size_t query_width = size_t(recipe_.query_heads) * recipe_.head_dim,
                  kv_width = size_t(recipe_.kv_heads) * recipe_.head_dim;
@@ -164,6 +169,10 @@ class ReferenceBackend final : public Backend {
       if (pass.options.stop.stop_requested()) return cancelled();
       keep_hidden(pass, l, x_);
       const LayerWeights& w = model_->layers[l];
+      if (tokens) {
+        before = x_;
+        pass.options.token_sink->on_residual(residual_stats(l, before, width));
+      }
       normalise(x_, w.attention_norm, w.attention_norm_bias, rows, normed_);
       linear(w.q, w.q_bias, normed_.data(), rows, q_.data());
       linear(w.k, w.k_bias, normed_.data(), rows, k_.data());
@@ -187,6 +196,12 @@ class ReferenceBackend final : public Backend {
         return cancelled();
       linear(w.o, w.o_bias, mixed_.data(), rows, delta_.data());
       add_residual(w.post_attention_norm, rows);
+      if (tokens) {
+        tokens->attention(in);
+        tokens->values(w.o, v_.data());
+        tokens->residual(before, x_);
+        pass.options.token_sink->on_tokens(tokens->result(l));
+      }
 
       normalise(x_, w.feed_forward_norm, w.feed_forward_norm_bias, rows, normed_);
       const bool moe = recipe_.moe_layer[l];
@@ -211,6 +226,7 @@ class ReferenceBackend final : public Backend {
       }
     }
     if (pass.options.stop.stop_requested()) return cancelled();
+    if (tokens) pass.options.token_sink->on_residual(residual_stats(recipe_.layers, x_, width));
     finish(pass);
     pass.cache.commit(pass.positions);
     return {};

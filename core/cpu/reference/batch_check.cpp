@@ -51,6 +51,23 @@ Status check_plan(const RecordPlan& plan, const Recipe& recipe, uint64_t rows, u
   return {};
 }
 
+
+Status check_token_stats(const ForwardOptions& options, uint64_t rows) {
+  const TokenStatsPlan& plan = *options.token_stats;
+  const auto wrong = [](std::string message) { return make_error(ErrorCode::invalid, "SPAN-PLAN", std::move(message)); };
+  if (!options.token_sink) return wrong("token statistics without a sink");
+  if (rows > kMaxPlannedRows)
+    return make_error(ErrorCode::limit, "SPAN-PLAN",
+                      fmt::format("{} rows with token statistics, at most {} in a pass", rows, kMaxPlannedRows));
+  if (plan.windows > kMaxStatWindows)
+    return wrong(fmt::format("{} windows of token statistics, at most {}", plan.windows, kMaxStatWindows));
+  if (!plan.counted.empty() && plan.counted.size() != rows)
+    return wrong(fmt::format("{} rows, but {} of them are said to count or not", rows, plan.counted.size()));
+  if (plan.row_windows.size() != (plan.windows ? rows : 0))
+    return wrong(fmt::format("{} rows and {} windows, but windows for {} rows", rows, plan.windows, plan.row_windows.size()));
+  return {};
+}
+
 }  // namespace
 
 Status check_batch(const Recipe& recipe, std::span<const TokenPos> cached, const Batch& batch,
@@ -75,6 +92,7 @@ Status check_batch(const Recipe& recipe, std::span<const TokenPos> cached, const
   if (recipe.learned_positions && batch.positions.back() >= recipe.learned_positions)
     return batch_error(fmt::format("position {} in row {}, the model has learned {} positions", batch.positions.back(),
                                    rows - 1, recipe.learned_positions));
+  if (options.token_stats) SPANSCOPE_TRY(check_token_stats(options, rows));
   if (options.plan) {
     if (!options.sink)
       return make_error(ErrorCode::invalid, "SPAN-PLAN", "a plan without a sink for its records");
