@@ -94,6 +94,22 @@ ExportTable layer_table(const SessionData& s) {
   return t;
 }
 
+ExportTable head_table(const SessionData& s) {
+  ExportTable t;
+  t.columns = {"turn", "layer", "head", "rows", "span", "mass"};
+  t.caption = {"mass on the span per layer and query head; rows = answer or consumer"};
+  for (const TurnRecord& turn : s.turns) {
+    size_t at = 0;
+    if (turn.head_mass.empty()) continue;
+    for (size_t l = 0; l < s.header.layers; ++l)
+      for (size_t h = 0; h < s.header.query_heads; ++h)
+        for (size_t set = 0; set < 2; ++set)
+          for (const SpanId span : turn.profile_spans)
+            t.rows.push_back({turn.turn + 1, l, h, set ? "consumer" : "answer", span, turn.head_mass[at++]});
+  }
+  return t;
+}
+
 ExportTable routing_table(const SessionData& s) {
   ExportTable t;
   t.columns = {"turn", "position", "phase", "moe_layer", "rank", "expert", "weight", "margin"};
@@ -165,6 +181,9 @@ Blob arrays(const SessionData& s, const std::string& what) {
     } else if (what == "layer") {
       blob.add<uint32_t>(p + "spans", {t.profile_spans.size()}, t.profile_spans);
       blob.add<float>(p + "layer", {l, 2, t.profile_spans.size()}, t.layer_mass);
+    } else if (what == "head" && !t.head_mass.empty()) {
+      blob.add<uint32_t>(p + "spans", {t.profile_spans.size()}, t.profile_spans);
+      blob.add<float>(p + "head", {l, s.header.query_heads, 2, t.profile_spans.size()}, t.head_mass);
     } else if (what == "events") {
       const uint64_t n = t.events.size();
       blob.add<uint32_t>(p + "event_row", {n}, t.events.row);
@@ -194,12 +213,14 @@ int run(const ExportOptions& o, const Context& context) {
   const SessionData& s = **session;
   if (o.what == "routing" && !s.header.routing)
     return report_error(make_error(ErrorCode::not_found, "SPAN-NOT-CAPTURED", "routing was not captured; record with --routing", o.session));
+  if (o.what == "head" && s.header.detail != "head")
+    return report_error(make_error(ErrorCode::not_found, "SPAN-NOT-CAPTURED", "head profiles were not captured; record with --detail head", o.session));
   if (o.theta < s.header.theta_rec)
     return report_error(make_error(ErrorCode::invalid, "SPAN-THETA",
                                    fmt::format("the session holds reads from {:.2f} up, {:.2f} was asked for", s.header.theta_rec, o.theta), o.session));
   const int status = !s.finished || has_loss(s.findings) ? kExitLoss : kExitOk;
   if (ends_with(o.output, ".safetensors")) {
-    if (o.what != "mass" && o.what != "layer" && o.what != "events" && o.what != "routing")
+    if (o.what != "mass" && o.what != "layer" && o.what != "head" && o.what != "events" && o.what != "routing")
       return report_error(make_error(ErrorCode::unsupported, "SPAN-USAGE", o.what + " is a table with text; write it as .csv or .json", o.output));
     Blob blob = arrays(s, o.what);
     blob.metadata = {{"session", s.header.session_id}, {"what", o.what}, {"model", s.header.model_name}};
@@ -214,6 +235,7 @@ int run(const ExportOptions& o, const Context& context) {
   else if (o.what == "events") table = events_table(s);
   else if (o.what == "mass") table = mass_table(s);
   else if (o.what == "layer") table = layer_table(s);
+  else if (o.what == "head") table = head_table(s);
   else if (o.what == "routing") table = routing_table(s);
   else if (o.what == "turns") table = turns_table(s);
   else table = spans_table(s, o.theta);
@@ -231,7 +253,7 @@ void add_export(CLI::App& parent, Context& context) {
   c->footer("Example:\n  spanscope export demo12.span --what reads -o reads.csv");
   c->add_option("session", o->session, "Session file")->required();
   c->add_option("--what", o->what, "reads, events, mass, layer, routing, turns or spans")
-      ->check(CLI::IsMember({"reads", "events", "mass", "layer", "routing", "turns", "spans"}));
+      ->check(CLI::IsMember({"reads", "events", "mass", "layer", "head", "routing", "turns", "spans"}));
   c->add_option("--output,-o", o->output, "FILE.csv, FILE.json, FILE.safetensors, or - (CSV on stdout; JSON with --json)")->required();
   c->add_option("--theta", o->theta, "Strength from which a look counts as a read (default 0.30)");
   c->add_flag("--force", o->force, "Overwrite an existing output");

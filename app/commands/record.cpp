@@ -110,7 +110,7 @@ int dry_run(const RecordOptions& o, const Context& context) {
   if (!model) return report_error(model.error());
   auto prepared = prepare(o, **model);
   if (!prepared) return report_error(prepared.error());
-  RecordSizes sizes(**model, o.routing, !o.no_text);
+  RecordSizes sizes(**model, o.routing, !o.no_text, o.detail == "head");
   Replay& replay = *prepared->replay;
   OrderedJson turns = OrderedJson::array();
   while (!replay.done()) {
@@ -154,9 +154,9 @@ int dry_run(const RecordOptions& o, const Context& context) {
 int run(const RecordOptions& o, const Context& context) {
   if (o.chat.empty() == o.spans.empty())
     return report_error(usage("give either --chat, or --spans (with --ids unless the file holds \"tokens\")", "record"));
-  if (o.detail != "span")
+  if (o.detail != "span" && o.detail != "head")
     return report_error(make_error(ErrorCode::unsupported, "SPAN-DETAIL",
-                                   "detail \"" + o.detail + "\" cannot be recorded by this version; it records span", "--detail"));
+                                   "detail \"" + o.detail + "\" cannot be recorded by this version; it records span and head", "--detail"));
   if (!(o.theta_rec > 0 && o.theta_rec < 0.9f))
     return report_error(usage("expected a number between 0 and 0.9", "--theta-rec"));
   if (!(o.factor >= 1)) return report_error(usage("expected a number from 1", "--read-factor"));
@@ -197,6 +197,7 @@ int run(const RecordOptions& o, const Context& context) {
   request.recorder.theta_rec = o.theta_rec;
   request.recorder.factor = o.factor;
   request.recorder.lambda = o.lambda;
+  request.recorder.heads = o.detail == "head";
   request.recorder.routing = o.routing;
   request.recorder.text = !o.no_text;
   request.generate = *generate;
@@ -257,7 +258,7 @@ void add_record(CLI::App& parent, Context& context) {
           ->expected(0, 1);
   c->add_option("--max-tokens", o->max_tokens, "Most tokens of a generated answer")->check(CLI::Range(1u, 1000000u));
   c->add_option("--path", o->path, "reference or fast")->check(CLI::IsMember({"reference", "fast"}));
-  c->add_option("--detail", o->detail, "What to keep: span");
+  c->add_option("--detail", o->detail, "What to keep: span, or head (each head's profile of every span beside it)");
   c->add_flag("--routing", o->routing, "Keep expert ids and weights (mixture-of-experts models)");
   c->add_flag("--no-text", o->no_text, "Keep no text and no token ids");
   c->add_option("--split", o->split, "Longest leaf in tokens, or message, or paragraph");

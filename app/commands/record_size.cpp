@@ -19,6 +19,7 @@ void RecordSizes::add(const TurnPlan& plan, const Ledger& ledger) {
   const double leaves = double(plan.layout.size());
   // A query leaf has rows of one phase, rarely two: the other phases of mass_qk and uniform_qk are zeros and vanish.
   dense_ += 4.0 * 2 * double(query_leaves) * leaves + 4.0 * 2 * r.layers * (leaves + double(parents)) + 16.0 * leaves;
+  if (heads_) dense_ += 4.0 * 2 * r.layers * r.query_heads * (leaves + double(parents));
   const double answer_rows = double(std::count(plan.phase.begin(), plan.phase.end(), RowPhase::answer));
   events_ += 0.2 * answer_rows * r.layers * r.query_heads * 20.0;  // definitions D5: about 0.2 a row, layer and head
   if (routing_) routed_ += double(plan.phase.size()) * r.moe_layers() * (r.experts_used * 6.0 + 4.0);
@@ -41,7 +42,8 @@ uint64_t RecordSizes::memory_bytes() const {
     const bool moe = l < r.moe_layer.size() && r.moe_layer[l];
     weights += attention + 3ull * r.hidden * (moe ? uint64_t(r.experts) * r.expert_feed_forward : r.feed_forward);
   }
-  const uint64_t record = most_leaves_ * r.query_heads * 8 * 8 + most_leaves_ * r.layers * r.query_heads * 16;
+  const uint64_t of_head = heads_ ? 56 : 16;  // bytes held per leaf, layer and head
+  const uint64_t record = most_leaves_ * r.query_heads * 8 * 8 + most_leaves_ * r.layers * r.query_heads * of_head;
   return model_.file_bytes + weights * sizeof(float) + kv + record + (64u << 20);
 }
 

@@ -66,6 +66,11 @@ void Recorder::begin_turn(const TurnPlan& plan, const Ledger& ledger) {
   s.inside.assign(layers * s.shape.levels * columns, 0);
   s.consumer.assign(layers * s.heads * columns, 0);
   s.consumer_rows.assign(columns, 0);
+  if (s.options.heads) {
+    s.head_prompt.assign(layers * s.heads * columns, 0);
+    s.head_answer.assign(layers * s.heads * columns, 0);
+    s.head_inside.assign(layers * s.heads * s.shape.levels * columns, 0);
+  }
   s.query_mass.assign(size_t(kPhases) * s.queries, {});
   s.query_rows.assign(size_t(kPhases) * s.queries, 0);
   s.query_learned.assign(size_t(kPhases) * s.queries, 0);
@@ -238,12 +243,21 @@ void Recorder::State::take_masses(const LayerRecord& r) {
       unattributed[p * layers + l] += r.unattributed[h * kPhases + p];
       conserved[(l * heads + h) * kPhases + p] += beside + (p == again ? sum_of(mass + p * n, n) : add_and_sum(mass + p * n, n, consumer_h));
     }
+    if (options.heads)
+      for (const size_t p : {prompt, answered}) {
+        if (!pass_has[p]) continue;
+        double* out = &(p == prompt ? head_prompt : head_answer)[(l * heads + h) * all];
+        for (size_t k = 0; k < n; ++k) out[k] += mass[p * n + k];
+      }
     if (!pass_has[prompt] && !pass_has[answered]) continue;
     const double* in = r.inside + size_t(h) * shape.levels * n;
     for (uint32_t k : inside_columns[0]) consumer_h[k] -= in[k];
     for (uint32_t level = 0; level < shape.levels; ++level) {
       double* out = &inside[(l * shape.levels + level) * all];
       for (uint32_t k : inside_columns[level]) out[k] += in[level * n + k];
+      if (!options.heads) continue;
+      double* of_head = &head_inside[((l * heads + h) * shape.levels + level) * all];
+      for (uint32_t k : inside_columns[level]) of_head[k] += in[level * n + k];
     }
   }
 }

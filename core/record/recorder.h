@@ -17,6 +17,7 @@ struct RecorderOptions {
   uint32_t habit_min_rows = 8;
   double lambda = 0.9;
   bool routing = false;
+  bool heads = false;  // head detail: each head's profile, [layers][query heads][answer, consumer][spans]
   bool text = true;
   uint64_t max_events = uint64_t(1) << 20;  // of a turn; the strongest stay
   double conservation = 1e-5;  // relative; 1e-3 for half-precision score kernels (D3)
@@ -35,7 +36,7 @@ class Recorder : public RecordSink {
   // Sums up the turn. `plan` is the final one (generation: with the real answer). Conservation violated: an error that
   // names turn, layer, head and row set. Rows that ran but are not in `plan`, or the other way round: SPAN-RECORDER.
   Result<TurnRecord> close_turn(const TurnPlan& plan, const Ledger& ledger);
-  // The habit as of now (running): [layers][query heads][spans], for tests and head detail.
+  // The habit as of now (running): [layers][query heads][spans], for tests.
   std::vector<float> habit(size_t spans) const;
 
  private:

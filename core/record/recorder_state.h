@@ -66,6 +66,9 @@ struct Recorder::State {
   uint32_t first_query = 0, queries = 0;      // query columns [first_query, first_query + queries)
   std::vector<double> prompt, answer;         // [layers][S] by phase of the rows, over heads
   std::vector<double> inside;                 // [layers][levels][S] of both, rows that lie in the same group
+  // Head detail, else empty: by phase of the rows, and rows of both phases that lie in the same group.
+  std::vector<double> head_prompt, head_answer;  // [layers][heads][S]
+  std::vector<double> head_inside;               // [layers][heads][levels][S]
   std::vector<double> consumer;               // [layers][heads][S] since the habit last took it in
   std::vector<uint64_t> consumer_rows;        // [S] likewise
   std::vector<std::vector<double>> query_mass;  // [3][queries] of [S]; empty until a row needs it

@@ -240,6 +240,25 @@ Status read_mass(const Blob& blob, TurnRecord& t, const SessionData& s) {
   return {};
 }
 
+// Behind the turn's mass frame, which names the spans. Layers come in order and without a gap.
+Status read_profile(const Blob& blob, TurnRecord& t, const SessionData& s) {
+  const Tensor* stored = blob.find("head_mass");
+  if (!stored || stored->shape.size() != 4) return broken("a profile without head_mass of four dimensions");
+  const uint64_t of_layer = uint64_t(s.header.query_heads) * 2 * t.profile_spans.size();
+  if (of_layer == 0 || stored->shape[1] != s.header.query_heads || stored->shape[2] != 2 ||
+      stored->shape[3] != t.profile_spans.size())
+    return broken("a profile of other heads or spans than the turn's");
+  const auto first = blob.metadata.find("first_layer");
+  const uint64_t expected = t.head_mass.size() / of_layer;
+  if (first == blob.metadata.end() || first->second != std::to_string(expected) ||
+      expected + stored->shape[0] > s.header.layers)
+    return broken("a profile that does not begin at layer " + std::to_string(expected));
+  auto values = blob.get<float>("head_mass", stored->shape[0] * of_layer);
+  if (!values) return std::move(values).error();
+  t.head_mass.insert(t.head_mass.end(), values->begin(), values->end());
+  return {};
+}
+
 Status read_events(const Blob& blob, TurnRecord& t, const SessionData& s) {
   SPANSCOPE_TAKE(t.events.row, uint32_t, "row", UINT64_MAX)
   const uint64_t n = t.events.row.size();

@@ -13,6 +13,7 @@
 namespace spanscope::schema {
 
 inline constexpr uint32_t kVersion = 1;  // of every kind
+inline constexpr uint64_t kProfileBytes = 2u << 20;  // of one profile frame's content, about
 
 // A list of strings as two tensors: NAME.bytes u8 and NAME.ends u64.
 struct Strings {
@@ -34,6 +35,7 @@ Result<SessionHeader> read_header(const Blob& blob, const std::string& where);
 Status read_ledger(const Blob& blob, SessionData& out);
 Status read_turn_begin(const Blob& blob, TurnRecord& turn, const SessionData& session);
 Status read_mass(const Blob& blob, TurnRecord& turn, const SessionData& session);
+Status read_profile(const Blob& blob, TurnRecord& turn, const SessionData& session);
 Status read_events(const Blob& blob, TurnRecord& turn, const SessionData& session);
 Status read_routing(const Blob& blob, TurnRecord& turn, const SessionData& session);
 Status read_findings(const Blob& blob, SessionData& session);

@@ -86,6 +86,7 @@ struct TurnRecord {
   std::vector<float> learned_sink_q;           // [3][Q] the learned sink by query leaf, over layers and heads; empty: none
   std::vector<SpanId> profile_spans;           // [P] resident leaves, then resident parents
   std::vector<float> layer_mass;               // [layers][answer, consumer][P] summed over heads
+  std::vector<float> head_mass;                // [layers][query heads][answer, consumer][P]; empty: no head detail
   std::vector<float> spike;                    // [S] NaN: missing
   std::vector<uint16_t> spike_layer, spike_head;  // [S]
   std::vector<uint32_t> spike_row;             // [S] absolute position

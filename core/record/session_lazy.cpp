@@ -80,7 +80,7 @@ uint64_t bytes_of(const TurnRecord& t) {
   const auto& r = t.routing;
   return sizeof t + weight(t.phase) + weight(t.layout) + weight(t.new_ids) + weight(t.new_token_bytes) + t.new_text.capacity() + weight(t.new_token_end) +
          weight(t.query_leaves) + weight(t.rows_q) + weight(t.mass_qk) + weight(t.uniform_qk) + weight(t.learned_sink) + weight(t.unattributed) +
-         weight(t.learned_sink_q) + weight(t.profile_spans) + weight(t.layer_mass) + weight(t.spike) + weight(t.spike_layer) + weight(t.spike_head) +
+         weight(t.learned_sink_q) + weight(t.profile_spans) + weight(t.layer_mass) + weight(t.head_mass) + weight(t.spike) + weight(t.spike_layer) + weight(t.spike_head) +
          weight(t.spike_row) + weight(e.row) + weight(e.leaf) + weight(e.layer) + weight(e.head) + weight(e.mass) + weight(e.habit) + weight(d.leaf) +
          weight(d.layer) + weight(d.head) + weight(d.count) + weight(d.above_display) + weight(r.ids) + weight(r.weights) + weight(r.margin);
 }

@@ -19,7 +19,10 @@ struct TurnPart {
   Status (*read)(const Blob& blob, TurnRecord& turn, const SessionData& session);
   bool needed;
 };
-constexpr TurnPart kTurnParts[] = {{"mass", read_mass, true}, {"reads", read_events, true}, {"routing", read_routing, true}};
+constexpr TurnPart kTurnParts[] = {{"mass", read_mass, true},
+                                    {"profile", read_profile, true},
+                                    {"reads", read_events, true},
+                                    {"routing", read_routing, true}};
 
 const TurnPart* turn_part(const std::string& kind) {
   for (const TurnPart& part : kTurnParts)
@@ -29,8 +32,12 @@ const TurnPart* turn_part(const std::string& kind) {
 
 std::string turn_name(uint32_t turn) { return "turn " + std::to_string(uint64_t(turn) + 1); }
 
-// The turn's end says what the turn held.
-bool complete(const TurnRecord& turn, const Blob& end) {
+// The turn's end says what the turn held. Profiles are whole or not there: the last frame ends at the last layer.
+bool complete(const TurnRecord& turn, const Blob& end, const SessionHeader& header) {
+  const auto profiles = end.metadata.find("profiles");
+  const bool expected = profiles != end.metadata.end() && profiles->second != "0";
+  const uint64_t whole = uint64_t(header.layers) * header.query_heads * 2 * turn.profile_spans.size();
+  if (turn.head_mass.size() != (expected ? whole : 0)) return false;
   const auto events = end.metadata.find("events"), routing = end.metadata.find("routing");
   return events != end.metadata.end() && events->second == std::to_string(turn.events.size()) &&
          (routing == end.metadata.end() || (routing->second == "1") == !turn.routing.empty());
@@ -66,7 +73,7 @@ Result<TurnRecord> read_turn(const SessionReader& reader, const TurnFrames& fram
   }
   auto end = blob_of(frames.end);
   if (!end) return std::move(end).error();
-  if (!have_mass || !complete(turn, *end))
+  if (!have_mass || !complete(turn, *end, session.header))
     return make_error(ErrorCode::corrupt, "SPAN-TURN-LOST", turn_name(turn.turn) + " is not whole: a part of it is missing", reader.path());
   return turn;
 }
@@ -145,7 +152,7 @@ void SessionBuilder::end_turn(const FrameInfo& info, const Blob& blob) {
     return;
   }
   open_ = false;
-  if (!complete(turn_, blob)) whole_ = false;
+  if (!complete(turn_, blob, session_.header)) whole_ = false;
   if (!whole_ || !parts_.contains("mass")) return lose_turn(info.turn, "is left out: a part of it cannot be read");
   // A turn that is not there at all, not even in pieces: sums through time lack it.
   for (uint32_t t = session_.turns.empty() ? 0 : session_.turns.back().turn + 1; t < turn_.turn && lost_.size() < kMaxDamages; ++t)

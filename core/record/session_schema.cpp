@@ -4,6 +4,7 @@
 //   ledger      arrays over spans (replacing earlier rows of the same id), strings as one byte array with ends; messages
 //   turn_begin  metadata "turn_data": JSON; layout u32 [S,4], phase u8 [rows]; ids i32, token_bytes u32, text u8 unless --no-text
 //   mass        query_leaves, rows_q, mass_qk, uniform_qk, learned_sink, learned_sink_q, unattributed, spike ..., profile_spans, layer_mass
+//   profile     head_mass of some layers, first_layer in the metadata: head detail only
 //   reads       events; counts of dropped ones
 //   routing     ids, weights, margin
 //   turn_end    closes the turn: a turn without it was not finished and is not read
@@ -12,6 +13,8 @@
 #include "core/record/session_schema.h"
 
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "core/base/json.h"
 #include "core/record/schema_parts.h"
@@ -130,6 +133,21 @@ Status write_turn(SessionWriter& writer, const TurnRecord& t, const SessionHeade
   mass.add<float>("layer_mass", {l, 2, t.profile_spans.size()}, t.layer_mass);
   SPANSCOPE_TRY(writer.append({"mass", kVersion, t.turn}, std::move(mass)));
 
+  // Head profiles: as many layers a frame as its content may be long.
+  uint64_t profile_frames = 0;
+  if (!t.head_mass.empty()) {
+    const uint64_t of_layer = uint64_t(header.query_heads) * 2 * t.profile_spans.size();
+    const uint64_t step = std::clamp<uint64_t>(kProfileBytes / std::max<uint64_t>(of_layer * sizeof(float), 1), 1, l);
+    for (uint64_t first = 0; first < l; first += step, ++profile_frames) {
+      const uint64_t count = std::min(step, l - first);
+      Blob profile;
+      profile.metadata["first_layer"] = std::to_string(first);
+      profile.add<float>("head_mass", {count, header.query_heads, 2, t.profile_spans.size()},
+                         std::span<const float>(t.head_mass).subspan(first * of_layer, count * of_layer));
+      SPANSCOPE_TRY(writer.append({"profile", kVersion, t.turn}, std::move(profile)));
+    }
+  }
+
   if (t.events.size()) {
     const uint64_t n = t.events.size();
     Blob reads;
@@ -160,6 +178,7 @@ Status write_turn(SessionWriter& writer, const TurnRecord& t, const SessionHeade
   Blob end;
   end.metadata["events"] = std::to_string(t.events.size());
   end.metadata["routing"] = t.routing.empty() ? "0" : "1";
+  end.metadata["profiles"] = std::to_string(profile_frames);
   return writer.append({"turn_end", kVersion, t.turn}, std::move(end));
 }
 

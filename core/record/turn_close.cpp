@@ -192,6 +192,19 @@ void Recorder::State::close_profile(TurnRecord& t, const Ledger& ledger, const s
       t.layer_mass[(l * 2) * profiles + i] = float(answered);
       t.layer_mass[(l * 2 + 1) * profiles + i] = float(std::max(consumed, 0.0));  // a difference of sums: rounding only
     }
+  if (!options.heads) return;
+  t.head_mass.assign(size_t(layers) * heads * 2 * profiles, 0);
+  for (size_t pair = 0; pair < size_t(layers) * heads; ++pair)
+    for (size_t i = 0; i < profiles; ++i) {
+      double answered = 0, consumed = 0;
+      for (size_t k : items[i].columns) {
+        answered += head_answer[pair * all + k];
+        consumed += head_prompt[pair * all + k] + head_answer[pair * all + k] -
+                    head_inside[(pair * shape.levels + items[i].level) * all + k];
+      }
+      t.head_mass[pair * 2 * profiles + i] = float(answered);
+      t.head_mass[(pair * 2 + 1) * profiles + i] = float(std::max(consumed, 0.0));
+    }
 }
 
 void Recorder::State::close_spikes(TurnRecord& t, const std::vector<int64_t>& column) const {

@@ -27,13 +27,14 @@ def same(a, b, what):
 def against_export(folder):
     s = spanscope.open(folder / "talk.span")
     assert s.finished and not [f for f in s.findings if f.grade in ("loss", "error")], s.findings
-    exported = {what: tensors(folder / f"{what}.safetensors") for what in ("mass", "layer", "events", "routing")}
+    exported = {what: tensors(folder / f"{what}.safetensors") for what in ("mass", "layer", "head", "events", "routing")}
     compared = 0
     for t in s.turns:
         p, mass = f"t{t.turn + 1:02}.", t.arrays["mass"]
         pairs = [("mass", "leaves", np.ascontiguousarray(t.layout[:, 0])), ("mass", "q_leaves", mass["query_leaves"])]
         pairs += [("mass", n, mass[n]) for n in ("rows_q", "mass_qk", "uniform_qk", "learned_sink", "unattributed", "spike")]
         pairs += [("layer", "spans", mass["profile_spans"]), ("layer", "layer", mass["layer_mass"])]
+        pairs += [("head", "spans", mass["profile_spans"]), ("head", "head", t.arrays["profile"]["head_mass"])]
         pairs += [("events", "event_" + n, t.events[n]) for n in ("row", "leaf", "layer", "head", "mass", "habit")]
         r = t.arrays["routing"]
         pairs += [("routing", "route_ids", r["ids"]), ("routing", "route_weights", r["weights"]), ("routing", "route_margin", r["margin"]),

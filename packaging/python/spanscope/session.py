@@ -10,7 +10,7 @@ import numpy as np
 
 from .container import Arrays, Container, Damaged, Finding, Frame, SpanscopeError
 
-VERSIONS = {"session": 1, "ledger": 1, "turn_begin": 1, "mass": 1, "reads": 1, "routing": 1, "turn_end": 1, "closing": 1, "note": 1}
+VERSIONS = {"session": 1, "ledger": 1, "turn_begin": 1, "mass": 1, "profile": 1, "reads": 1, "routing": 1, "turn_end": 1, "closing": 1, "note": 1}
 KINDS = ("sink", "template", "content", "parent")
 GRADES = ("info", "warning", "loss", "error")
 PHASES = ("prompt", "answer", "recompute")
@@ -179,7 +179,8 @@ class Session:
                             self._lose(open_turn.turn, "was not finished")
                         self._lose(frame.turn or 0, "cannot be read")
                     elif not whole or "mass" not in open_turn.arrays or metadata.get("events") != str(len(open_turn.events["row"])) or \
-                            metadata.get("routing", "0") != ("1" if "routing" in open_turn.arrays else "0"):
+                            metadata.get("routing", "0") != ("1" if "routing" in open_turn.arrays else "0") or \
+                            not self._profiles_whole(open_turn, metadata.get("profiles", "0")):
                         self._lose(open_turn.turn, "is left out: a part of it cannot be read")
                     else:
                         for missing in range(self._turns[-1].turn + 1 if self._turns else 0, open_turn.turn):
@@ -189,6 +190,9 @@ class Session:
                     open_turn = None
                 elif open_turn is not None and part:
                     if whole or wanted is None:
+                        if frame.kind == "profile" and "profile" in open_turn.arrays:  # some layers a frame, in order
+                            before = open_turn.arrays["profile"]["head_mass"]
+                            arrays = {"head_mass": np.concatenate([before, arrays["head_mass"]])}
                         open_turn.arrays[frame.kind] = arrays
                         self._check_part(open_turn, frame.kind)
             except (Damaged, KeyError, ValueError, TypeError, IndexError) as error:
@@ -232,6 +236,10 @@ class Session:
         if len(turn.phase) != data["executed_end"] - data["executed_begin"]:
             raise Damaged("phases that do not fit the rows")
 
+    def _profiles_whole(self, turn: Turn, frames: str) -> bool:
+        layers = len(turn.arrays["profile"]["head_mass"]) if "profile" in turn.arrays else 0
+        return layers == (0 if frames == "0" else self.header["layers"])
+
     def _check_part(self, turn: Turn, kind: str) -> None:
         a, layers = turn.arrays[kind], self.header["layers"]
         if kind == "mass":
@@ -241,6 +249,11 @@ class Session:
             for name, shape in shapes.items():
                 if a[name].shape != shape:
                     raise Damaged(f"{name} has the shape {a[name].shape}, expected {shape}")
+        elif kind == "profile":
+            spans = len(turn.arrays["mass"]["profile_spans"])
+            shape = a["head_mass"].shape
+            if len(shape) != 4 or shape[0] > layers or shape[1:] != (self.header["query_heads"], 2, spans):
+                raise Damaged(f"head_mass has the shape {shape}, expected {(layers, self.header['query_heads'], 2, spans)}")
         elif kind == "reads":
             if any(a[name].shape != a["row"].shape for name in ("leaf", "layer", "head", "mass", "habit")):
                 raise Damaged("event columns of different lengths")

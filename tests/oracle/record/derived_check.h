@@ -137,6 +137,15 @@ inline void check_recorded(Comparison& c, const SessionData& session, const Turn
       for (size_t i = 0; i < profiles; ++i) ours[turn.profile_spans[i]] = turn.layer_mass[(l * 2 + r) * profiles + i];
       for (size_t s = 0; s < spans; ++s) c.value(at("layer", l, r, s), ours[s], layer[(l * 2 + r) * spans + s]);
     }
+  if (turn.head_mass.empty()) return;
+  const auto head = d.f64(t + "head");
+  const size_t heads = head.size() / layers / 2 / spans;
+  for (size_t pair = 0; pair < layers * heads; ++pair)
+    for (size_t r = 0; r < 2; ++r) {
+      std::vector<double> ours(spans, std::nan(""));
+      for (size_t i = 0; i < profiles; ++i) ours[turn.profile_spans[i]] = turn.head_mass[(pair * 2 + r) * profiles + i];
+      for (size_t s = 0; s < spans; ++s) c.value(at("head", pair, r, s), ours[s], head[(pair * 2 + r) * spans + s]);
+    }
 }
 
 // D4: sums and units of the turn.

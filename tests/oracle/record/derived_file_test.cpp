@@ -41,9 +41,11 @@ void record_and_check(const std::string& family, const std::string& path, uint32
   auto replay = take(make_ids_replay("", d->spans_json, family));
   RecordRequest request;
   request.recorder.routing = true;
+  request.recorder.heads = pass_rows != 512;  // with head detail and without
   request.pass_rows = pass_rows;
   const Recorded r = record_to_file(*backend, *replay, nullptr, {}, request, family + ".span");
   CHECK(r.session->findings.empty());
+  for (const TurnRecord& turn : r.session->turns) CHECK(turn.head_mass.empty() != request.recorder.heads);
   CHECK(r.session->header.routing == (family == "mixtral" || family == "gpt-oss"));
   check_session(*r.session, *d);
   check_session(*r.outcome.session, *d);

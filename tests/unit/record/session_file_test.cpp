@@ -72,6 +72,7 @@ void same(const TurnRecord& a, const TurnRecord& b) {
   CHECK(a.mass_qk == b.mass_qk);
   CHECK(a.uniform_qk == b.uniform_qk);
   CHECK(a.layer_mass == b.layer_mass);
+  CHECK(a.head_mass == b.head_mass);
   CHECK(a.profile_spans == b.profile_spans);
   CHECK(a.learned_sink == b.learned_sink);
   CHECK(a.events.row == b.events.row);
