@@ -64,12 +64,13 @@ int main(int argc, char** argv) {
   add_report(app, context);
   add_export(app, context);
   add_verify(app, context);
-  auto* model = app.add_subcommand("model", "Look at a model: info, eval, tokenize, bench");
+  auto* model = app.add_subcommand("model", "Look at a model: info, eval, tokenize, render, bench");
   model->require_subcommand(1);
   model->fallthrough();
   add_model_info(*model, context);
   add_model_eval(*model, context);
   add_model_tokenize(*model, context);
+  add_model_render(*model, context);
   add_model_bench(*model, context);
   add_env(app, context);
   add_knobs(app, context);

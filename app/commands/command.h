@@ -48,6 +48,7 @@ void add_knobs(CLI::App& parent, Context& context);
 void add_model_info(CLI::App& parent, Context& context);
 void add_model_eval(CLI::App& parent, Context& context);
 void add_model_tokenize(CLI::App& parent, Context& context);
+void add_model_render(CLI::App& parent, Context& context);
 void add_model_bench(CLI::App& parent, Context& context);
 
 }  // namespace spanscope

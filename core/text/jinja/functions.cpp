@@ -14,12 +14,13 @@ Parameters::Parameters(Interpreter& in, const char* function, const Arguments& a
   if (arguments.positional.size() > names_.size())
     in.fail_type(fmt::format("{}() takes at most {} argument(s), {} given", function, names_.size(), arguments.positional.size()));
   for (size_t i = 0; i < arguments.positional.size(); ++i) values_[i] = arguments.positional[i];
-  for (const auto& [name, value] : arguments.named) {
+  for (const auto& argument : arguments.named) {
+    const std::string& name = argument.first;
     const auto found = std::find_if(names_.begin(), names_.end(), [&](const char* known) { return name == known; });
     if (found == names_.end()) in.fail_type(fmt::format("{}() got an unexpected keyword argument '{}'", function, name));
     auto& slot = values_[size_t(found - names_.begin())];
     if (slot) in.fail_type(fmt::format("{}() got multiple values for argument '{}'", function, name));
-    slot = value;
+    slot = argument.second;
   }
 }
 
