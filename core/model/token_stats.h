@@ -32,14 +32,14 @@ struct TokenStatsPlan {
 
 // Pointers stay valid during on_tokens only.
 struct TokenStats {
-  uint32_t layer = 0, rows = 0, slots = 0, query_heads = 0, kv_heads = 0, windows = 0;
-  const double* column_sum = nullptr;       // [query heads][slots]
-  const double* column_square = nullptr;    // [query heads][slots]
-  const float* column_max = nullptr;        // [query heads][slots]
-  const uint32_t* column_count = nullptr;   // [query heads][slots]
-  const double* window_sum = nullptr;       // [windows][query heads][slots]
-  const uint32_t* window_count = nullptr;   // [windows][query heads][slots]
-  const float* last_row = nullptr;          // [query heads][slots]
+  uint32_t layer = 0, rows = 0, keys = 0, query_heads = 0, kv_heads = 0, windows = 0;
+  const double* column_sum = nullptr;       // [query heads][keys]
+  const double* column_square = nullptr;    // [query heads][keys]
+  const float* column_max = nullptr;        // [query heads][keys]
+  const uint32_t* column_count = nullptr;   // [query heads][keys]
+  const double* window_sum = nullptr;       // [windows][query heads][keys]
+  const uint32_t* window_count = nullptr;   // [windows][query heads][keys]
+  const float* last_row = nullptr;          // [query heads][keys]
   const uint32_t* row_argmax = nullptr;     // [query heads][rows] slot
   const float* row_max = nullptr;           // [query heads][rows]
   const float* row_lse = nullptr;           // [query heads][rows]

@@ -139,7 +139,7 @@ TokenStats TokenStatsFold::result(uint32_t layer) const {
   TokenStats s;
   s.layer = layer;
   s.rows = rows_;
-  s.slots = slots_;
+  s.keys = slots_;
   s.query_heads = recipe_.query_heads;
   s.kv_heads = recipe_.kv_heads;
   s.windows = plan_.windows;

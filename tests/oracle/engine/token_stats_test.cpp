@@ -36,8 +36,8 @@ class Collected final : public TokenStatsSink {
     REQUIRE(s.windows == windows_);
     for (uint32_t h = 0; h < s.query_heads; ++h) {
       const size_t base = (size_t(s.layer) * r_.query_heads + h) * n_;
-      for (uint32_t k = 0; k < s.slots; ++k) {
-        const size_t i = size_t(h) * s.slots + k;
+      for (uint32_t k = 0; k < s.keys; ++k) {
+        const size_t i = size_t(h) * s.keys + k;
         column_sum[base + k] += s.column_sum[i];
         pass_sum[base + k] += s.column_sum[i];
         column_square[base + k] += s.column_square[i];
@@ -45,8 +45,8 @@ class Collected final : public TokenStatsSink {
         column_count[base + k] += s.column_count[i];
         last[base + k] = s.last_row[i];
         for (uint32_t w = 0; w < windows_; ++w) {
-          window_sum[w][base + k] += s.window_sum[size_t(w) * s.query_heads * s.slots + i];
-          window_count[w][base + k] += s.window_count[size_t(w) * s.query_heads * s.slots + i];
+          window_sum[w][base + k] += s.window_sum[size_t(w) * s.query_heads * s.keys + i];
+          window_count[w][base + k] += s.window_count[size_t(w) * s.query_heads * s.keys + i];
         }
       }
       for (uint32_t i = 0; i < s.rows; ++i) {
