@@ -64,6 +64,7 @@ int main(int argc, char** argv) {
   add_report(app, context);
   add_export(app, context);
   add_verify(app, context);
+  add_repair(app, context);
   auto* model = app.add_subcommand("model", "Look at a model: info, eval, tokenize, render, bench");
   model->require_subcommand(1);
   model->fallthrough();

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <memory>
 
 #include "app/commands/command.h"
 #include "app/commands/progress.h"
 #include "app/commands/session_json.h"
 #include "core/file/session_reader.h"
 #include "core/record/reads.h"
+#include "core/record/session_lazy.h"
 #include "core/record/session_schema.h"
 
 namespace spanscope {
@@ -21,9 +23,50 @@ struct InfoOptions {
   bool frames = false, spans = false, turns = false;
 };
 
-OrderedJson turns_json(const SessionData& s) {
+// Above this size only what info prints is read: the heads of the turns, not what was measured in them.
+constexpr uint64_t kWholeFile = uint64_t(128) << 20;
+
+struct Shown {
+  std::shared_ptr<const SessionData> session;
+  std::vector<uint64_t> events;  // per turn
+  bool whole = true;             // every frame was read
+};
+
+Result<Shown> read_shown(std::shared_ptr<const SessionReader> reader) {
+  Shown out;
+  if (reader->file_bytes() <= kWholeFile) {
+    auto loaded = load_session(*reader);
+    if (!loaded) return std::move(loaded).error();
+    out.session = std::move(*loaded);
+    for (const TurnRecord& t : out.session->turns) out.events.push_back(t.events.size());
+    return out;
+  }
+  auto lazy = LazySession::open(std::move(reader), 0);
+  if (!lazy) return std::move(lazy).error();
+  auto s = std::make_shared<SessionData>((*lazy)->base());
+  for (size_t i = 0; i < (*lazy)->turns(); ++i) {
+    auto head = (*lazy)->turn_head(i);
+    auto events = (*lazy)->turn_events(i);
+    if (!head || !events) {
+      const Error& e = head ? events.error() : head.error();
+      s->findings.push_back({Grade::loss, e.tag, e.message, e.where, e.offset});
+      continue;
+    }
+    TurnRecord turn = **head;
+    turn.new_text = {}, turn.new_ids = {}, turn.new_token_bytes = {}, turn.new_token_end = {};
+    if (auto f = dropped_finding(turn, *events)) s->findings.push_back(*f);
+    s->turns.push_back(std::move(turn));
+    out.events.push_back(*events);
+  }
+  out.session = std::move(s);
+  out.whole = false;
+  return out;
+}
+
+OrderedJson turns_json(const SessionData& s, const std::vector<uint64_t>& events) {
   OrderedJson out = OrderedJson::array();
-  for (const TurnRecord& t : s.turns) {
+  for (size_t i = 0; i < s.turns.size(); ++i) {
+    const TurnRecord& t = s.turns[i];
     OrderedJson layout = OrderedJson::array();
     for (const LayoutEntry& e : t.layout)
       layout.push_back({{"span", e.leaf}, {"slot", e.slot}, {"len", e.len}, {"position", e.position}});
@@ -31,7 +74,7 @@ OrderedJson turns_json(const SessionData& s) {
                    {"generated", t.generated}, {"answer_rows", t.rows(RowPhase::answer)},
                    {"prompt_rows", t.rows(RowPhase::prompt)}, {"recompute_rows", t.rows(RowPhase::recompute)},
                    {"tokens", t.context}, {"executed", {t.executed_begin, t.executed_end}},
-                   {"answer_tokens", {t.answer_begin, t.answer_len}}, {"events", t.events.size()},
+                   {"answer_tokens", {t.answer_begin, t.answer_len}}, {"events", events[i]},
                    {"events_dropped", t.events_dropped}, {"seconds", t.seconds_prompt + t.seconds_answer},
                    {"layout", std::move(layout)}});
   }
@@ -81,9 +124,10 @@ OrderedJson spans_json(const SessionData& s) {
 int run(const InfoOptions& o, const Context& context) {
   auto reader = SessionReader::open(o.session);
   if (!reader) return report_error(reader.error());
-  auto loaded = load_session(**reader);
-  if (!loaded) return report_error(loaded.error());
-  const SessionData& s = **loaded;
+  auto shown = read_shown(*reader);
+  if (!shown) return report_error(shown.error());
+  const SessionData& s = *shown->session;
+  if (!shown->whole) note(context, "a large session: its frames are not all read; spanscope verify does that");
   const SessionHeader& h = s.header;
   std::map<std::string, std::pair<uint64_t, uint64_t>> kinds;  // frames, bytes
   for (const FrameInfo& f : (*reader)->frames()) {
@@ -104,7 +148,7 @@ int run(const InfoOptions& o, const Context& context) {
                    {"head_dim", h.head_dim}, {"experts", h.experts}, {"experts_used", h.experts_used}}},
         {"tokenizer_digest", h.tokenizer_digest}, {"backend", h.backend}, {"threads", h.threads}, {"mode", h.mode},
         {"source", h.source}, {"theta_rec", h.theta_rec}, {"factor", h.factor}, {"cap", h.cap}, {"lambda", h.lambda},
-        {"read_min", h.read_min()}, {"messages", messages}, {"turns", turns_json(s)}, {"spans", spans_json(s)},
+        {"read_min", h.read_min()}, {"messages", messages}, {"turns", turns_json(s, shown->events)}, {"spans", spans_json(s)},
         {"bytes_by_kind", by_kind}, {"findings", findings_json(s.findings)}};
     if (o.frames) {
       OrderedJson frames = OrderedJson::array();
@@ -122,9 +166,9 @@ int run(const InfoOptions& o, const Context& context) {
              h.layers, h.query_heads, h.kv_heads);
   if (h.experts) fmt::print("experts   {} per layer, {} used; routing {}\n", h.experts, h.experts_used, h.routing ? "captured" : "not captured (record with --routing)");
   fmt::print("recorded  {} of {}, by {} with {} threads\n", h.mode, h.source, h.backend, h.threads);
-  fmt::print("detail    {}; text {}; reads from strength {:.2f}\n", h.detail, h.has_text ? "kept" : "not captured (--no-text)", h.theta_rec);
+  fmt::print("detail    {}; text {}; reads from strength {:.2f}\n", h.detail, h.has_text ? "kept" : h.redacted.empty() ? "not captured (--no-text)" : "redacted", h.theta_rec);
   uint64_t events = 0;
-  for (const TurnRecord& t : s.turns) events += t.events.size();
+  for (uint64_t n : shown->events) events += n;
   fmt::print("holds     {} turns, {} spans, {} tokens in the last context, {} read events\n", s.turns.size(), s.ledger.spans.size(),
              s.turns.empty() ? 0 : s.turns.back().context, events);
   fmt::print("sizes    ");
@@ -132,9 +176,11 @@ int run(const InfoOptions& o, const Context& context) {
   fmt::print("\n");
   if (o.turns) {
     fmt::print("\n{:>5} {:>8} {:>8} {:>7} {:>7} {:>9} {:>7} {:>8}\n", "turn", "message", "context", "prompt", "answer", "recompute", "leaves", "events");
-    for (const TurnRecord& t : s.turns)
+    for (size_t i = 0; i < s.turns.size(); ++i) {
+      const TurnRecord& t = s.turns[i];
       fmt::print("{:>5} {:>8} {:>8} {:>7} {:>7} {:>9} {:>7} {:>8}\n", t.turn + 1, t.message < 0 ? "open" : std::to_string(t.message),
-                 t.context, t.rows(RowPhase::prompt), t.rows(RowPhase::answer), t.rows(RowPhase::recompute), t.layout.size(), t.events.size());
+                 t.context, t.rows(RowPhase::prompt), t.rows(RowPhase::answer), t.rows(RowPhase::recompute), t.layout.size(), shown->events[i]);
+    }
   }
   if (o.spans) {
     const auto place = places(s);
