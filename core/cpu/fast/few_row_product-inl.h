@@ -229,7 +229,7 @@ void ProductRows(const WeightMatrix& w, uint32_t first, uint32_t count, const fl
   const size_t stride = row_bytes(w.type, w.cols);
   const uint8_t* rows = w.data + first * stride;
   // Several weight rows share what is loaded of x and hide each other's waiting, as far as registers reach.
-  constexpr uint32_t O = R == 1 && HWY_MAX_BYTES >= 64 ? 4 : R <= 2 ? 2 : 1;
+  constexpr uint32_t O = HWY_MAX_BYTES >= 64 ? (R == 1 ? 4 : 2) : R <= 2 ? 2 : 1;
   uint32_t o = 0;
   for (; o + O <= count; o += O)
     ProductBlock<Format, R, O>(w, rows + o * stride, stride, x, x_stride, out + o, out_stride);
