@@ -36,7 +36,7 @@ class Models(ProgramTest):
 
     def test_not_a_model(self):
         self.check_error(self.info(b""), "SPAN-EMPTY", "m.gguf")
-        self.check_error(spanscope("model", "info", self.folder), "SPAN-DIRECTORY")
+        self.check_error(spanscope("model", "info", self.folder), "SPAN-HF-FILES")
         self.check_error(spanscope("model", "info", self.folder / "nothing.gguf"), "SPAN-NOT-FOUND", "nothing.gguf")
         self.check_error(self.info(b"This is a text file, not a model.\n" * 20), "m.gguf")
         self.check_error(self.info(gguf(magic=b"GGML")), "m.gguf")

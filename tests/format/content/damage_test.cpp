@@ -12,10 +12,12 @@ namespace {
 struct Original {
   Scratch scratch;
   SessionData data = rich_session();
+  bool finished;
   Bytes bytes;
-  explicit Original(bool finish) : bytes(session_bytes(scratch, data, finish)) {}
+  explicit Original(bool finish) : finished(finish), bytes(session_bytes(scratch, data, finish)) {}
 
-  // Everything that was read is what was written. Returns whether nothing is missing.
+  // Everything that was read is what was written. Returns whether nothing is missing. (A compressed block has bits that
+  // change nothing in what it decodes to: such a flip costs nothing, and in an unfinished file nothing can tell it.)
   bool right(const SessionData& s) const {
     REQUIRE(image(s.header) == image(data.header));
     REQUIRE(s.ledger.spans.size() <= data.ledger.spans.size());
@@ -26,7 +28,7 @@ struct Original {
     }
     const bool closed = !s.closing.ema_n.empty();
     if (closed) REQUIRE(image(s.closing) == image(data.closing));
-    return closed && s.turns.size() == data.turns.size() && s.ledger.spans.size() == data.ledger.spans.size() && s.messages.size() == data.messages.size();
+    return (closed || !finished) && s.turns.size() == data.turns.size() && s.ledger.spans.size() == data.ledger.spans.size() && s.messages.size() == data.messages.size();
   }
 };
 
@@ -48,7 +50,7 @@ TEST_CASE("the sample holds every kind of frame and comes back bit by bit") {
   const Original original(true);
   const auto reader = open_bytes(original.bytes);
   CHECK(reader->finished());
-  for (const char* kind : {"session", "ledger", "turn_begin", "mass", "reads", "routing", "turn_end", "note", "closing"})
+  for (const char* kind : {"session", "ledger", "turn_begin", "mass", "profile", "reads", "routing", "turn_end", "note", "closing"})
     CHECK(std::any_of(reader->frames().begin(), reader->frames().end(), [&](const FrameInfo& f) { return f.kind == kind; }));
   const auto s = load_session(*reader);
   REQUIRE(s);
