@@ -53,6 +53,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"error", "warning", "info", "debug"}));
   app.add_option("--progress", context.progress, "auto, lines or none")->check(CLI::IsMember({"auto", "lines", "none"}));
   app.add_option("--threads", context.threads, "Threads (default: physical cores)")->check(CLI::Range(0, 1024));
+  app.add_option("--cache-type", context.cache_type, "Keep keys and values as f32 (default) or f16 (half the memory)")
+      ->check(CLI::IsMember({"f32", "f16"}));
   app.add_option("--device", context.device, "auto, cpu or cuda[:N]");
   if (const char* no_color = std::getenv("NO_COLOR"); no_color && *no_color) context.no_color = true;
 

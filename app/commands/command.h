@@ -20,6 +20,7 @@ struct Context {
   std::string log_level = "warning";
   std::string progress = "auto";  // auto (a bar on a terminal), lines, none
   unsigned threads = 0;           // 0: physical cores
+  std::string cache_type = "f32";  // what keys and values are kept as
   std::string device = "auto";
   std::function<int()> run;       // set by the command that was chosen
   std::stop_token stop;           // asked by Ctrl-C
