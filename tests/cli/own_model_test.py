@@ -60,6 +60,28 @@ class OwnModel(ProgramTest):
                 self.assertGreater(info["parameters"], 1000)
                 self.assertLess(max(ids), info["vocab"])
 
+    def test_rotation_that_changes_with_length(self):
+        # The model's original context is 32 tokens: the second turn crosses it, so does a generated answer.
+        model = self.folder_of("phi3")
+        (model / "chat_template.jinja").write_text(TEMPLATE)
+        chat, session = self.folder / "chat.json", self.folder / "talk.span"
+        chat.write_text(json.dumps([{"role": "user", "content": "1"}, {"role": "assistant", "content": "2"},
+                                    {"role": "user", "content": "what is the code? say it"}, {"role": "assistant", "content": "4711"}]))
+        for path in ("reference", "fast"):
+            self.check_ok(spanscope("record", "--model", model, "--chat", chat, "-o", session, "--force", "--path", path))
+            info = json.loads(self.check_ok(spanscope("info", session, "--json")).out)
+            first, second = info["turns"]
+            self.assertLessEqual(first["tokens"], 32)
+            self.assertGreater(second["tokens"], 32)
+            self.assertEqual(first["recompute_rows"], 0)
+            self.assertEqual(second["recompute_rows"], first["prompt_rows"] + first["answer_rows"])
+            self.assertIn("SPAN-ROTARY-LENGTH", json.dumps(info))
+            self.check_ok(spanscope("record", "--model", model, "--chat", chat, "-o", session, "--force", "--path", path,
+                                    "--generate", "1", "--max-tokens", "30"))
+            info = json.loads(self.check_ok(spanscope("info", session, "--json")).out)
+            self.assertGreater(info["turns"][0]["tokens"], 32)
+            self.assertIn("SPAN-ROTARY-LENGTH", json.dumps(info))
+
     def test_ollama(self):
         store = self.folder / "models"
         blob = "sha256-" + "0123456789abcdef" * 4
