@@ -93,7 +93,8 @@ Int Interpreter::index_of(const Value& value, const char* what) {
 
 Value Interpreter::slice(const Value& of, const Value& start, const Value& stop, const Value& step_value) {
   if (of.is(Kind::undefined)) fail_undefined(of);
-  if (!is_sequence(of) && !of.is(Kind::string)) return undefined(UndefinedData::Why::element, "of a slice", type_name(of));
+  if (of.is(Kind::dict)) fail_type("unhashable type: 'slice'");
+  if (!is_sequence(of) && !of.is(Kind::string)) fail_type(fmt::format("'{}' object is not subscriptable", type_name(of)));
   const Int size = of.is(Kind::string) ? Int(text_of(of).characters) : Int(of.as<ListData>().items.size());
   const Int by = step_value.is(Kind::none) ? 1 : index_of(step_value, "a slice's step");
   if (by == 0) fail(Trouble::value, "slice step cannot be zero");
@@ -133,7 +134,16 @@ Value Interpreter::slice(const Value& of, const Value& start, const Value& stop,
     i += by;
   }
   step(items.size());
-  return list(std::move(items), of.is(Kind::tuple) ? Kind::tuple : Kind::list);
+  const Value out = list(std::move(items), of.kind());
+  if (of.is(Kind::range)) {
+    const auto& whole = of.as<ListData>();
+    auto& part = out.as<ListData>();
+    part.start = whole.start + from * whole.step;
+    part.stop = whole.start + to * whole.step;
+    // A step that leaves the range makes no difference to what it holds.
+    if (__builtin_mul_overflow(whole.step, by, &part.step)) part.step = by > 0 ? whole.step : -whole.step;
+  }
+  return out;
 }
 
 std::vector<Value> Interpreter::iterate(const Value& over) {

@@ -49,8 +49,9 @@ Value by_path(Interpreter& in, const Value& item, const Value& path, const Value
   }
 }
 
-// What items are compared by: the attribute where one is named, without case unless asked.
-std::vector<Value> keys_of(Interpreter& in, const std::vector<Value>& items, const Value* attribute, bool with_case) {
+// What items are compared by: the attribute where one is named, without case unless asked. `several`: as a list, also of one
+// (sort takes "a,b"), so that undefined ones are equal and not an error.
+std::vector<Value> keys_of(Interpreter& in, const std::vector<Value>& items, const Value* attribute, bool with_case, bool several = false) {
   std::vector<Value> out;
   const auto one = [&](Value key) {
     if (!with_case && key.is(Kind::string)) key = changed_case(in, key, int(Case::lower));
@@ -59,8 +60,8 @@ std::vector<Value> keys_of(Interpreter& in, const std::vector<Value>& items, con
   const bool named = attribute && !attribute->is(Kind::none);
   for (const Value& item : items) {
     if (!named) {
-      out.push_back(one(item));
-    } else if (attribute->is(Kind::string) && bytes_of(*attribute).find(',') != std::string_view::npos) {
+      out.push_back(several ? in.list({one(item)}) : one(item));
+    } else if (several && attribute->is(Kind::string)) {
       std::vector<Value> parts;
       std::string_view rest = bytes_of(*attribute);
       for (bool more = true; more;) {
@@ -71,7 +72,8 @@ std::vector<Value> keys_of(Interpreter& in, const std::vector<Value>& items, con
       }
       out.push_back(in.list(std::move(parts)));
     } else {
-      out.push_back(one(by_path(in, item, *attribute, nullptr)));
+      const Value key = one(by_path(in, item, *attribute, nullptr));
+      out.push_back(several ? in.list({key}) : key);
     }
   }
   return out;
@@ -142,7 +144,7 @@ Value reverse(Interpreter& in, const Value& self, const Arguments& arguments) {
 Value sort(Interpreter& in, const Value& self, const Arguments& arguments) {
   const Parameters p(in, "sort", arguments, {"reverse", "case_sensitive", "attribute"});
   const std::vector<Value> all = in.iterate(self);
-  const std::vector<Value> keys = keys_of(in, all, p.find(2), p.flag(1, false));
+  const std::vector<Value> keys = keys_of(in, all, p.find(2), p.flag(1, false), true);
   std::vector<Value> out;
   for (size_t i : sorted_order(in, keys, p.flag(0, false))) out.push_back(all[i]);
   return in.list(std::move(out));

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "core/text/jinja/library.h"
 
@@ -117,7 +118,7 @@ Interpreter::Flow Interpreter::run(const Statement& statement) {
     case Op::text: sink_->plain(bytes_of(statement.constant)); return Flow::on;
     case Op::print: print(evaluate(*statement.value)); return Flow::on;
     case Op::conditional: return run_conditional(statement);
-    case Op::loop: run_loop(statement, evaluate(*statement.value), 1); return Flow::on;
+    case Op::loop: return run_loop(statement, evaluate(*statement.value), 1);
     case Op::set:
     case Op::set_block: run_set(statement); return Flow::on;
     case Op::macro:
@@ -210,7 +211,7 @@ void Interpreter::assign(const Target& target, Value value) {
   }
 }
 
-void Interpreter::run_loop(const Statement& statement, Value over, uint32_t depth) {
+Interpreter::Flow Interpreter::run_loop(const Statement& statement, Value over, uint32_t depth) {
   const Nest nest(*this);
   place = statement.place;
   auto data = std::make_shared<LoopData>();
@@ -229,13 +230,12 @@ void Interpreter::run_loop(const Statement& statement, Value over, uint32_t dept
     }
     data->items = std::move(kept);
   }
-  if (data->items.empty()) {
-    if (!statement.otherwise.empty()) {
-      Block block(*this);
-      run(statement.otherwise);
-    }
-    return;
-  }
+  const auto run_otherwise = [&] {  // a break in it is the outer loop's
+    if (statement.otherwise.empty()) return Flow::on;
+    Block block(*this);
+    return run(statement.otherwise);
+  };
+  if (data->items.empty()) return run_otherwise();
   // A loop that is over holds nothing, so that loops in namespaces do not hold each other.
   struct Emptied {
     LoopData& data;
@@ -247,11 +247,12 @@ void Interpreter::run_loop(const Statement& statement, Value over, uint32_t dept
   const Value loop(Kind::loop, data);
   Names loop_name = Names(std::find(program_.names.begin(), program_.names.end(), "loop") - program_.names.begin());
   const bool uses_loop = loop_name < program_.names.size();
-  Block block(*this);
+  std::optional<Block> block(std::in_place, *this);
+  bool completed = false;
   for (size_t i = 0; i < data->items.size(); ++i) {
     step();
     data->index = i;
-    if (i > 0) block.renew();
+    if (i > 0) block->renew();
     if (uses_loop) set(loop_name, loop);
     const Value item = data->items[i];
     assign(statement.target, item);
@@ -265,7 +266,11 @@ void Interpreter::run_loop(const Statement& statement, Value over, uint32_t dept
       }
     }
     if (flow == Flow::leave) break;
+    completed = completed || flow == Flow::on;
   }
+  // As in Jinja, "else" also runs when break or continue cut every pass short.
+  block.reset();
+  return completed ? Flow::on : run_otherwise();
 }
 
 Value Interpreter::run_loop_again(const Value& loop, const Value& over) {

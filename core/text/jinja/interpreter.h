@@ -66,7 +66,7 @@ class Interpreter : public Machine {
   Flow run(const Body& body);
   Flow run(const Statement& statement);
   Flow run_conditional(const Statement& statement);
-  void run_loop(const Statement& statement, Value over, uint32_t depth);
+  Flow run_loop(const Statement& statement, Value over, uint32_t depth);
   void run_set(const Statement& statement);
   void run_call_block(const Statement& statement);
   Value captured(const Body& body);  // its output as a string

@@ -216,7 +216,8 @@ Value Interpreter::format(const Value& pattern, const Value& arguments) {
   std::vector<Value> values;
   if (arguments.is(Kind::tuple)) values = iterate(arguments);
   else values.push_back(arguments);
-  const bool maps = arguments.is(Kind::dict);
+  // What can be looked up by key may hold more than the pattern asks for.
+  const bool maps = arguments.is(Kind::dict) || arguments.is(Kind::list) || arguments.is(Kind::range) || arguments.is(Kind::undefined);
   TextBuilder out(*this);
   size_t used = 0;
   for (uint64_t at = 0; at < text.bytes.size();) {

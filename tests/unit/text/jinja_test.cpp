@@ -109,6 +109,17 @@ TEST_CASE("jinja: generators run once, and late") {
   CHECK(run("{{ none | selectattr('x') | list }}").value() == "[]");
 }
 
+TEST_CASE("jinja: corners where it follows the original") {
+  CHECK(run("{% for i in [1] %}{% break %}{% else %}E{% endfor %}").value() == "E");  // no pass came to its end
+  CHECK(run("{% for i in [1, 2] %}{% if i == 1 %}{% continue %}{% endif %}{% else %}E{% endfor %}").value().empty());
+  CHECK(run("{{ range(5)[1:4] }} {{ range(5)[::-2] }} {{ range(5)[::-2] | list }}").value() == "range(1, 4) range(4, -1, -2) [4, 2, 0]");
+  CHECK(run("{{ 'a' % [1] }}{{ 'b' % zz }}").value() == "ab");
+  CHECK_FALSE(run("{{ 'a' % 1 }}"));
+  CHECK(run("{{ ['b', 'a'] | sort(attribute='no') }}").value() == "['b', 'a']");
+  CHECK_FALSE(run("{% set x = 5 %}{{ x[1:] }}"));
+  CHECK_FALSE(run("{{ zz[1:] }}"));
+}
+
 TEST_CASE("jinja: integers have bounds") {
   CHECK(run("{{ 2 ** 126 }}").value() == "85070591730234615865843651857942052864");
   limited("{{ 2 ** 127 }}");
