@@ -54,10 +54,11 @@ struct Matrices::Impl {
   struct Packed {
     std::vector<Panel> panels;
     uint64_t bytes = 0;
+    bool in_place = false;
   };
-  // Rows, outputs, cols. Both sides are dense: with a strided output oneDNN 2.6 falls back to a plain loop,
-  // three thousand times slower.
-  using Shape = std::tuple<uint32_t, uint32_t, uint32_t>;
+  // Rows, outputs, cols, and whether the weights lie as the file has them (f32, row after row) or packed. Both sides are
+  // dense: with a strided output oneDNN 2.6 falls back to a plain loop, three thousand times slower.
+  using Shape = std::tuple<uint32_t, uint32_t, uint32_t, bool>;
   struct Call {
     dnnl::matmul primitive;
     dnnl::memory::desc x, out;
@@ -74,7 +75,7 @@ struct Matrices::Impl {
   std::vector<Buffer> scratch, aside;  // [thread] oneDNN's scratchpad; one tile of output
 
   dnnl::matmul::primitive_desc describe(const Shape& shape, const dnnl::memory::desc& weights) {
-    const auto& [rows, outputs, cols] = shape;
+    const auto& [rows, outputs, cols, in_place] = shape;
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     return {dnnl::matmul::desc(dense(rows, cols), weights, dense(rows, outputs)), attributes, engine};
@@ -85,7 +86,7 @@ struct Matrices::Impl {
     auto [at, fresh] = layouts.try_emplace({cols, outputs});
     if (fresh) {
       const dnnl::memory::desc any({cols, outputs}, kF32, dnnl::memory::format_tag::any);
-      at->second = describe({kRowTile, outputs, cols}, any).weights_desc();
+      at->second = describe({kRowTile, outputs, cols, false}, any).weights_desc();
     }
     return at->second;
   }
@@ -93,7 +94,8 @@ struct Matrices::Impl {
   const Call& call(const Shape& shape) {
     auto at = calls.find(shape);
     if (at != calls.end()) return at->second;
-    const auto description = describe(shape, layout(std::get<2>(shape), std::get<1>(shape)));
+    const auto& [rows, outputs, cols, in_place] = shape;
+    const auto description = describe(shape, in_place ? as_stored(cols, outputs) : layout(cols, outputs));
     Call made{dnnl::matmul(description),     description.src_desc(),
               description.dst_desc(),        description.scratchpad_desc().get_size(),
               description.scratchpad_desc(), std::strncmp(description.impl_info_str(), "ref", 3) == 0};
@@ -103,10 +105,20 @@ struct Matrices::Impl {
   // The most rows up to \p rows that oneDNN multiplies with a real kernel: the packed layout is made for full
   // tiles, and for some smaller ones it would fall back to a loop that is a thousand times slower. Depends on
   // the shape alone.
-  uint32_t best_tile(uint32_t rows, uint32_t outputs, uint32_t cols) {
+  uint32_t best_tile(uint32_t rows, uint32_t outputs, uint32_t cols, bool in_place) {
     for (uint32_t tile = rows; tile > kRowPadding; tile -= kRowPadding)
-      if (!call({tile, outputs, cols}).plain) return tile;
+      if (!call({tile, outputs, cols, in_place}).plain) return tile;
     return kRowPadding;
+  }
+
+  // f32 weights are multiplied where the file has them: a copy would double the memory of an f32 model.
+  // Not where oneDNN has only its plain loop for a shape as stored.
+  bool fits_in_place(const WeightMatrix& w, uint32_t outputs) {
+    return w.type == TensorType::f32 && reinterpret_cast<uintptr_t>(w.data) % alignof(float) == 0 &&
+           !call({kRowTile, outputs, w.cols, true}).plain;
+  }
+  static dnnl::memory::desc as_stored(uint32_t cols, uint32_t outputs) {
+    return {{cols, outputs}, kF32, dnnl::memory::format_tag::ba};
   }
 
   void pack(Team& team, const WeightMatrix& w) {
@@ -114,11 +126,24 @@ struct Matrices::Impl {
     Packed result;
     const uint32_t panels = (w.rows + kPanelMost - 1) / kPanelMost;
     const uint32_t width = (w.rows + panels * kPanelUnit - 1) / (panels * kPanelUnit) * kPanelUnit;
+    bool stays = true;
+    for (uint32_t first = 0; first < w.rows; first += width)
+      stays = stays && fits_in_place(w, std::min(width, w.rows - first));
+    result.in_place = stays;
     for (uint32_t first = 0; first < w.rows; first += width) {
       const uint32_t count = std::min(width, w.rows - first);
+      if (stays) {
+        result.panels.push_back(
+            {first, count, dnnl::memory(as_stored(w.cols, count), engine, const_cast<uint8_t*>(w.row(first)))});
+        continue;
+      }
       Panel panel{first, count, dnnl::memory(layout(w.cols, count), engine)};
       result.bytes += panel.weights.get_desc().get_size();
       result.panels.push_back(std::move(panel));
+    }
+    if (stays) {
+      packed.emplace(w.data, std::move(result));
+      return;
     }
     team.for_each(result.panels.size(), [&](size_t item, unsigned thread) {
       OneThread one;
@@ -188,13 +213,14 @@ void Matrices::many_rows(std::span<const Product> products, uint32_t rows) {
   size_t scratch = 0;
   for (const Product& p : products) {
     impl_->pack(team_, *p.weights);
-    for (const Impl::Panel& panel : impl_->packed.at(p.weights->data).panels)
+    const Impl::Packed& packed = impl_->packed.at(p.weights->data);
+    for (const Impl::Panel& panel : packed.panels)
       for (uint32_t row = 0, left = 0; row < rows; row += left) {
         left = std::min(kRowTile, rows - row);
         const uint32_t wanted = (left + kRowPadding - 1) / kRowPadding * kRowPadding;
-        const uint32_t tile = impl_->best_tile(wanted, panel.count, p.weights->cols);
+        const uint32_t tile = impl_->best_tile(wanted, panel.count, p.weights->cols, packed.in_place);
         left = std::min(left, tile);
-        const Impl::Call& call = impl_->call({tile, panel.count, p.weights->cols});
+        const Impl::Call& call = impl_->call({tile, panel.count, p.weights->cols, packed.in_place});
         scratch = std::max(scratch, call.scratch);
         items.push_back({&p, &panel, &call, row, left, tile != left || panel.count != p.out_stride});
       }

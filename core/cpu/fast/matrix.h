@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Matrix products of the fast path. Up to kFewRows rows run straight from the stored blocks; more rows run in
 // oneDNN from an f32 copy in its own packed layout, made when a matrix first meets many rows and kept (four
-// bytes a weight: 540 MB for a model of 135 M parameters, and nothing for a process that only decodes).
+// bytes a weight: 540 MB for a model of 135 M parameters, and nothing for a process that only decodes). f32 weights
+// are used where they lie.
 //
 // oneDNN runs one thread per call: the work is cut into row tiles x column panels for the engine's own
 // threads, so the thread count is ours, no second set of threads competes for the cores, and a result depends
