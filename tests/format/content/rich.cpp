@@ -25,8 +25,8 @@ Scratch::~Scratch() { fs::remove_all(path); }
 
 SessionData rich_session(uint32_t turns) {
   SessionData s = small_session();
-  s.header.source = "/home/somebody/secret chat.json";
-  s.header.model_path = "/home/somebody/models/hand.gguf";
+  s.header.source = "secret/chat of somebody.json";
+  s.header.model_path = "secret/models/hand.gguf";
   s.header.knobs = {{"SPANSCOPE_PASS_ROWS", "64"}};
   s.header.experts = 4, s.header.experts_used = 2, s.header.moe_layer = {1}, s.header.routing = true;
   s.messages[0].name = "somebody", s.messages[0].id = "id-7";
@@ -45,6 +45,10 @@ SessionData rich_session(uint32_t turns) {
     RoutingColumns& r = s.turns[n].routing;
     r.layers = 1, r.experts_used = 2, r.ids = {uint16_t(n % 4), uint16_t((n + 1) % 4)}, r.weights = {0.5f, 0.5f}, r.margin = {float(n)};
   }
+  s.header.detail = "head";
+  for (TurnRecord& turn : s.turns)  // [1 layer][2 heads][answer, consumer][P], of which the layer's masses are the sums
+    for (uint32_t head = 0; head < 2; ++head)
+      for (float mass : turn.layer_mass) turn.head_mass.push_back(mass * (head ? 0.25f : 0.75f));
   s.closing = {};
   for (RowSet rows : {RowSet::answer, RowSet::all, RowSet::consumer}) {
     const Recurrence r = replay_recurrence(s, rows, s.header.lambda, s.turns.back().turn);
@@ -125,7 +129,7 @@ std::string image(const TurnRecord& t) {
   for (const LayoutEntry& e : t.layout) i.value(e.leaf), i.value(e.slot), i.value(e.len), i.value(e.position);
   i.list(t.new_ids), i.list(t.new_token_bytes), i.list(t.new_text), i.value(t.seconds_prompt), i.value(t.seconds_answer);
   i.list(t.query_leaves), i.list(t.rows_q), i.list(t.mass_qk), i.list(t.uniform_qk), i.list(t.learned_sink), i.list(t.unattributed);
-  i.list(t.learned_sink_q), i.list(t.profile_spans), i.list(t.layer_mass), i.list(t.spike), i.list(t.spike_layer), i.list(t.spike_head), i.list(t.spike_row);
+  i.list(t.learned_sink_q), i.list(t.profile_spans), i.list(t.layer_mass), i.list(t.head_mass), i.list(t.spike), i.list(t.spike_layer), i.list(t.spike_head), i.list(t.spike_row);
   i.list(t.events.row), i.list(t.events.leaf), i.list(t.events.layer), i.list(t.events.head), i.list(t.events.mass), i.list(t.events.habit);
   i.value(t.events_dropped), i.value(t.dropped_most), i.list(t.dropped.leaf), i.list(t.dropped.layer), i.list(t.dropped.head), i.list(t.dropped.count);
   i.list(t.dropped.above_display), i.list(t.routing.ids), i.list(t.routing.weights), i.list(t.routing.margin);

@@ -103,7 +103,7 @@ TEST_CASE("older versions go through every converter in turn") {
 }
 
 TEST_CASE("every kind that this program reads can be converted from every version there ever was") {
-  for (const char* kind : {"session", "ledger", "turn_begin", "mass", "reads", "routing", "turn_end", "closing", "note", "loss"}) {
+  for (const char* kind : {"session", "ledger", "turn_begin", "mass", "profile", "reads", "routing", "turn_end", "closing", "note", "loss"}) {
     INFO(kind);
     const uint32_t now = schema::version_of(kind);
     REQUIRE(now >= 1);
