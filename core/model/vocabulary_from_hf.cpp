@@ -129,8 +129,9 @@ class Beside {
         const long long id = std::strtoll(key.c_str(), &end, 10);
         if (key.empty() || *end || !content || !content->is_string())
           return make_error(ErrorCode::corrupt, "SPAN-TOKENIZER", "\"added_tokens_decoder\": expected ids with \"content\"", dir_ + "/tokenizer_config.json");
+        const OrderedJson& entry = token;  // a structured binding cannot be captured
         const auto set = [&](const char* name) {
-          const OrderedJson* value = find(token, name);
+          const OrderedJson* value = find(entry, name);
           return value && value->is_boolean() && value->get<bool>();
         };
         const uint8_t flags = uint8_t((set("lstrip") ? kTakesSpaceBefore : 0) | (set("rstrip") ? kTakesSpaceAfter : 0) | (set("single_word") ? kWholeWord : 0));
