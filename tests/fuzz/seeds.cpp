@@ -73,7 +73,7 @@ Bytes recipe(const SessionReader& reader) {
 }
 // The recipe form that content_fuzz.cpp describes, of a session that was recorded.
 Bytes content_recipe(const SessionReader& reader) {
-  static const char* kinds[] = {"session", "ledger", "turn_begin", "mass", "reads", "routing", "turn_end", "closing", "note", "loss"};
+  static const char* kinds[] = {"session", "ledger", "turn_begin", "mass", "reads", "routing", "turn_end", "closing", "note", "loss", "profile"};
   Bytes out;
   for (size_t i = 0; i < reader.frames().size(); ++i) {
     const FrameInfo& f = reader.frames()[i];
@@ -81,7 +81,7 @@ Bytes content_recipe(const SessionReader& reader) {
     for (const char* stamp : {"kind", "v", "session", "seq", "turn"}) blob->metadata.erase(stamp);
     const Bytes content = write_safetensors(*blob);
     if (content.size() > 0xffff) continue;
-    for (uint8_t k = 0; k < 10; ++k)
+    for (uint8_t k = 0; k < 11; ++k)
       if (f.kind == kinds[k]) out.push_back(k);
     out.push_back(f.turn == 0xffffffffu ? 255 : uint8_t(f.turn));
     out.push_back(uint8_t(content.size()));
@@ -106,7 +106,7 @@ SessionData tiny_session() {
   t.context = 2, t.executed_end = 2, t.answer_begin = 1, t.answer_len = 1, t.phase = {0, 1}, t.layout = {{0, 0, 1, 0}, {1, 1, 1, 1}};
   t.new_ids = {1, 2}, t.new_token_bytes = {1, 1}, t.new_text = "ab", t.query_leaves = {0, 1}, t.rows_q.assign(6, 1);
   t.mass_qk.assign(12, 0.5f), t.uniform_qk.assign(12, 0.5f), t.learned_sink.assign(3, 0), t.unattributed.assign(3, 0), t.profile_spans = {0, 1, 2};
-  t.layer_mass.assign(6, 1), t.spike.assign(2, 0.5f), t.spike_layer.assign(2, 0), t.spike_head.assign(2, 1), t.spike_row.assign(2, 1);
+  t.layer_mass.assign(6, 1), t.head_mass.assign(12, 0.5f), t.spike.assign(2, 0.5f), t.spike_layer.assign(2, 0), t.spike_head.assign(2, 1), t.spike_row.assign(2, 1);
   t.events.row = {1}, t.events.leaf = {0}, t.events.layer = {0}, t.events.head = {1}, t.events.mass = {0.5f}, t.events.habit = {0};
   t.events_dropped = 1, t.dropped.leaf = {1}, t.dropped.layer = {0}, t.dropped.head = {0}, t.dropped.count = {1}, t.dropped.above_display = {0};
   t.routing.layers = 1, t.routing.experts_used = 1, t.routing.ids = {0, 3}, t.routing.weights = {1, 1}, t.routing.margin = {0.5f, 0.25f};
