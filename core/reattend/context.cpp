@@ -76,7 +76,9 @@ Result<std::vector<TokenId>> question_tokens(const SessionData& session, const R
                       "--ask-ids takes token ids instead",
                       session.path, at);
   }
-  return tokenizer.encode(std::string_view(rendered->text).substr(before.size()), {}).ids;
+  EncodeOptions options;
+  options.continues = !context.ids.empty() && !tokenizer.is_control(context.ids.back());
+  return tokenizer.encode(std::string_view(rendered->text).substr(before.size()), options).ids;
 }
 
 Result<std::vector<uint8_t>> visible_leaves(const Ledger& ledger, const std::vector<LayoutEntry>& layout,
