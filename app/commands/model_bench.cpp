@@ -152,7 +152,7 @@ void add_model_bench(CLI::App& parent, Context& context) {
   auto o = std::make_shared<BenchOptions>();
   auto* c = parent.add_subcommand("bench", "Tokens per second with recording off and on");
   c->footer("Example:\n  spanscope model bench resources/demo/relay-dense.gguf -p 512 -n 32");
-  c->add_option("model", o->model, "GGUF file")->required();
+  c->add_option("model", o->model, "GGUF file, Hugging Face directory or ollama:NAME")->required();
   c->add_option("-p,--prompt", o->prompts, "Prompt lengths")->delimiter(',');
   c->add_option("-n,--decode", o->decode, "Tokens to decode")->check(CLI::Range(0u, 100000u));
   c->add_option("-d,--depth", o->depths, "Tokens already in the context")->delimiter(',');

@@ -378,7 +378,7 @@ void add_model_eval(CLI::App& parent, Context& context) {
   c->footer(
       "Example:\n  spanscope model eval --model resources/demo/relay-dense.gguf --chat "
       "resources/demo/demo12.json --what logits -o eval.safetensors");
-  c->add_option("--model,-m", o->model, "GGUF file")->required();
+  c->add_option("--model,-m", o->model, "GGUF file, Hugging Face directory or ollama:NAME")->required();
   c->add_option("--ids", o->prompt.ids, "Prompt: a JSON array of token ids");
   o->text_option = c->add_option("--text", o->prompt.text, "Prompt: text, tokenised as the model says");
   c->add_option("--chat,-c", o->prompt.chat,

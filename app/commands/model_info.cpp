@@ -139,7 +139,7 @@ void add_model_info(CLI::App& parent, Context& context) {
   auto path = std::make_shared<std::string>();
   auto* c = parent.add_subcommand("info", "What a model file holds");
   c->footer("Example:\n  spanscope model info resources/demo/relay-dense.gguf");
-  c->add_option("model", *path, "GGUF file")->required();
+  c->add_option("model", *path, "GGUF file, Hugging Face directory or ollama:NAME")->required();
   c->callback([path, &context] { context.run = [path, &context] { return run(*path, context); }; });
 }
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "app/commands/command.h"
+#include "app/commands/json_lines.h"
 #include "core/base/files.h"
 #include "core/base/json.h"
 #include "core/chat/conversation.h"
@@ -90,21 +91,13 @@ Status read_line(const OrderedJson& line, const std::string& where, TemplateInpu
 
 // One answer line for each line of the file. What a template refuses is an answer; a line that is no input ends the run.
 int run_lines(const RenderOptions& o, const Result<std::shared_ptr<const ChatTemplate>>& chat_template, const TemplateInput& defaults) {
-  auto bytes = read_file(o.jsonl);
-  if (!bytes) return report_error(bytes.error());
-  std::string_view rest = *bytes;
-  for (uint64_t number = 1; !rest.empty(); ++number) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    auto json = parse_json(line, o.jsonl, number);
-    if (!json) return report_error(json.error());
+  const auto status = for_each_json_line(o.jsonl, [&](const OrderedJson& line, const std::string& where) -> Status {
     TemplateInput input = defaults;
-    if (auto status = read_line(*json, o.jsonl + ":" + std::to_string(number), input); !status) return report_error(status.error());
+    SPANSCOPE_TRY(read_line(line, where, input));
     fmt::print("{}\n", dump(answer_json(chat_template ? (*chat_template)->render(input) : Result<Rendered>(chat_template.error()))));
-  }
-  return kExitOk;
+    return {};
+  });
+  return status ? kExitOk : report_error(status.error());
 }
 
 int run(const RenderOptions& o, const Context& context) {

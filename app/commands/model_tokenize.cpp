@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "app/commands/command.h"
+#include "app/commands/json_lines.h"
 #include "core/base/files.h"
 #include "core/base/json.h"
 #include "core/model/model_path.h"
@@ -90,49 +91,40 @@ OrderedJson pieces_json(const std::vector<TokenId>& ids, const Tokenizer& tokeni
 
 // One answer line for each line of the file; the first bad line ends the run and is named.
 int run_lines(const TokenizeOptions& o, const Tokenizer& tokenizer) {
-  auto bytes = read_file(o.jsonl);
-  if (!bytes) return report_error(bytes.error());
-  std::string_view rest = *bytes;
-  for (uint64_t number = 1; !rest.empty(); ++number) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const std::string where = o.jsonl + ":" + std::to_string(number);
-    auto json = parse_json(line, o.jsonl, number);
-    if (!json) return report_error(json.error());
-    if (!json->is_object()) return report_error(make_error(ErrorCode::invalid, "SPAN-JSON", "expected an object", where));
+  const auto status = for_each_json_line(o.jsonl, [&](const OrderedJson& line, const std::string& where) -> Status {
+    if (!line.is_object()) return make_error(ErrorCode::invalid, "SPAN-JSON", "expected an object", where);
     OrderedJson answer;
     if (o.decode_option->count()) {
-      auto ids = ids_of(json->contains("ids") ? (*json)["ids"] : OrderedJson(), tokenizer, where + " ids");
-      if (!ids) return report_error(ids.error());
+      auto ids = ids_of(line.contains("ids") ? line["ids"] : OrderedJson(), tokenizer, where + " ids");
+      if (!ids) return std::move(ids).error();
       answer = pieces_json(*ids, tokenizer);
     } else {
       std::string text;
-      const auto given = json->find("text");
-      const auto hex = json->find("bytes_hex");
-      if (given != json->end() && given->is_string()) {
+      const auto given = line.find("text");
+      const auto hex = line.find("bytes_hex");
+      if (given != line.end() && given->is_string()) {
         text = given->get<std::string>();
-      } else if (hex != json->end() && hex->is_string()) {
+      } else if (hex != line.end() && hex->is_string()) {
         auto decoded = bytes_of_hex(hex->get<std::string>(), where + " bytes_hex");
-        if (!decoded) return report_error(decoded.error());
+        if (!decoded) return std::move(decoded).error();
         text = std::move(*decoded);
       } else {
-        return report_error(make_error(ErrorCode::invalid, "SPAN-JSON", "expected \"text\" or \"bytes_hex\"", where));
+        return make_error(ErrorCode::invalid, "SPAN-JSON", "expected \"text\" or \"bytes_hex\"", where);
       }
       EncodeOptions options{o.add_special, !o.no_special};
-      for (const auto& [key, target] : {std::pair<const char*, bool*>{"add_special", &options.add_special},
-                                        {"parse_special", &options.parse_special}})
-        if (const auto flag = json->find(key); flag != json->end()) {
-          if (!flag->is_boolean())
-            return report_error(make_error(ErrorCode::invalid, "SPAN-JSON", "expected true or false", where + " " + key));
-          *target = flag->get<bool>();
+      const std::pair<const char*, bool*> flags[] = {{"add_special", &options.add_special}, {"parse_special", &options.parse_special}};
+      for (const auto& flag : flags)
+        if (const auto value = line.find(flag.first); value != line.end()) {
+          if (!value->is_boolean())
+            return make_error(ErrorCode::invalid, "SPAN-JSON", "expected true or false", where + " " + flag.first);
+          *flag.second = value->get<bool>();
         }
       answer = encoding_json(tokenizer.encode(text, options));
     }
     fmt::print("{}\n", answer.dump());
-  }
-  return kExitOk;
+    return {};
+  });
+  return status ? kExitOk : report_error(status.error());
 }
 
 int run_decode(const TokenizeOptions& o, const Context& context, const Tokenizer& tokenizer) {

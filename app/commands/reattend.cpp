@@ -210,7 +210,7 @@ void add_reattend(CLI::App& parent, Context& context) {
   auto* c = parent.add_subcommand("reattend", "Ask a new question over the recorded context, or over a subset of it");
   c->footer("Example:\n  spanscope reattend demo12.span --model resources/demo/relay-dense.gguf --ask \"What is the desk number for Omar?\" --answer 16");
   c->add_option("session", o->session, "Session file")->required();
-  c->add_option("--model,-m", o->model, "The model it was recorded with (GGUF)")->required();
+  c->add_option("--model,-m", o->model, "The model it was recorded with: GGUF file, Hugging Face directory or ollama:NAME")->required();
   c->add_option("--ask", o->ask, "The question, as a user message through the model's template");
   c->add_option("--ask-ids", o->ask_ids, "The question as a JSON array of token ids");
   c->add_option("--view", o->view, "Subset by predicate (spans of the view stay visible)");

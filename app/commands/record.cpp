@@ -247,7 +247,7 @@ void add_record(CLI::App& parent, Context& context) {
   auto o = std::make_shared<RecordOptions>();
   auto* c = parent.add_subcommand("record", "Run a model over a conversation and keep what it read");
   c->footer("Example:\n  spanscope record --model resources/demo/relay-dense.gguf --chat resources/demo/demo12.json -o demo12.span");
-  c->add_option("--model,-m", o->model, "GGUF file")->required();
+  c->add_option("--model,-m", o->model, "GGUF file, Hugging Face directory or ollama:NAME")->required();
   c->add_option("--chat,-c", o->chat, "Conversation: OpenAI-style messages, JSON or JSON Lines (- reads standard input)");
   c->add_option("--ids", o->ids, "Instead of a chat: a JSON array of token ids, with --spans");
   c->add_option("--spans", o->spans, "Spans and turns for --ids (JSON)");
