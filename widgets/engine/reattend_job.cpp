@@ -51,7 +51,7 @@ Status ReattendState::open(const SessionData& session, const std::string& model_
     e.advice.push_back("recorded with " + session.header.model_path);
     return e;
   }
-  if (!model_ || model_->path != model_path) {
+  if (!model_ || opened_as_ != model_path) {
     backend_.reset();
     cache_.reset();
     tokenizer_.reset();
@@ -62,6 +62,7 @@ Status ReattendState::open(const SessionData& session, const std::string& model_
     auto tokenizer = make_tokenizer((*model)->vocabulary);
     if (!tokenizer) return std::move(tokenizer).error();
     model_ = *model;
+    opened_as_ = model_path;
     tokenizer_ = *tokenizer;
   }
   return check_same_model(session, model_->digest, tokenizer_->digest(), model_path);
@@ -78,7 +79,7 @@ Result<ReattendOutcome> ReattendState::ask(const ReattendQuestion& question, std
   out.question = question;
   auto start = Clock::now();
   progress({"opening the model", 0, 0});
-  const bool kept_model = model_ && model_->path == question.model_path;
+  const bool kept_model = model_ && opened_as_ == question.model_path;
   SPANSCOPE_TRY(open(session, question.model_path));
   if (!template_) {
     auto made = make_chat_template(model_->chat_template, model_->vocabulary);

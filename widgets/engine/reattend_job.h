@@ -72,6 +72,7 @@ class ReattendState {
 
   MakeBackend make_backend_;
   std::shared_ptr<const Model> model_;
+  std::string opened_as_;  // what it was asked for by: "ollama:NAME" is no path
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const ChatTemplate> template_;
   std::unique_ptr<Backend> backend_;

@@ -257,7 +257,7 @@ void ReattendPanel::buildAsk(QWidget* ask) {
   model_ = new QLineEdit(ask);
   model_->setObjectName("modelEdit");
   model_->setAccessibleName(tr("Model file"));
-  model_->setPlaceholderText(tr("the GGUF file it was recorded with"));
+  model_->setPlaceholderText(tr("the file or folder it was recorded with"));
   auto* browse = new QPushButton(tr("Choose…"), ask);
   browse->setObjectName("modelBrowse");
   modelRow->addWidget(model_, 1);
@@ -310,8 +310,11 @@ void ReattendPanel::buildAsk(QWidget* ask) {
   connect(model_, &QLineEdit::editingFinished, this, [this] { checkModel(); });
   connect(model_, &QLineEdit::textChanged, this, [this] { updateState(); });
   connect(browse, &QPushButton::clicked, this, [this] {
-    const QString path = QFileDialog::getOpenFileName(this, tr("Model file"), QFileInfo(model_->text()).path(), tr("GGUF models (*.gguf);;All files (*)"));
-    if (!path.isEmpty()) setModelPath(path);
+    const QString path = QFileDialog::getOpenFileName(this, tr("Model file"), QFileInfo(model_->text()).path(), tr("Models (*.gguf config.json);;All files (*)"));
+    if (path.isEmpty()) return;
+    // A Hugging Face model is a folder: its configuration stands for it.
+    const QFileInfo chosen(path);
+    setModelPath(chosen.fileName() == "config.json" ? chosen.path() : path);
   });
   for (const char* keys : {"Ctrl+Return", "Ctrl+Enter"}) {
     auto* go = new QShortcut(QKeySequence(keys), this);
