@@ -231,7 +231,8 @@ TEST_CASE("keys and values kept as f16: both paths round alike, forks go on alon
   auto reference_cache = half_reference->new_cache(0);
   const RunOutput expected = run_pieces(*half_reference, *reference_cache, f->ids, 0, PlanKind::tokens);
   // It is another cache than the f32 one, and near it: keys and values carry 11 bits.
-  const double moved = largest_difference(expected.logits, f->floats("logits"));
+  const double moved = largest_difference(expected.logits, f->floats("logits")),
+               moved_weights = largest_difference(expected.attention, f->floats("attn"));
   CHECK(moved > 2e-4);
   CHECK(moved < 5e-2);
   const auto fast = backend_of(backend_cases()[1], CacheType::f16), wide = backend_of(backend_cases()[1], CacheType::f32);
@@ -239,9 +240,10 @@ TEST_CASE("keys and values kept as f16: both paths round alike, forks go on alon
     INFO("chunk " << chunk);
     auto cache = fast->new_cache(0), wide_cache = wide->new_cache(0);
     const RunOutput out = run_pieces(*fast, *cache, f->ids, chunk, PlanKind::tokens);
-    // A value within rounding of a border may fall to the other side of it in the other path: one unit of f16.
-    CHECK(largest_difference(out.logits, expected.logits) <= 5e-3);
-    CHECK(largest_difference(out.attention, expected.attention) <= 5e-4);
+    // The paths differ by float rounding before a key is stored, so a few of thousands of elements fall to the other side of
+    // a border between two f16 numbers. Rounding all of them moved the numbers by `moved`; a few of them stay far below.
+    CHECK(largest_difference(out.logits, expected.logits) <= moved / 10);
+    CHECK(largest_difference(out.attention, expected.attention) <= moved_weights / 10);
     run_pieces(*wide, *wide_cache, f->ids, chunk, PlanKind::none);
     CHECK(double(cache->bytes()) < 0.6 * double(wide_cache->bytes()));
     // A fork that is written to leaves the original alone.
