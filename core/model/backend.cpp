@@ -4,6 +4,17 @@
 #include <fmt/format.h>
 
 namespace spanscope {
+namespace {
+
+Status not_kept(const char* what) {
+  return make_error(ErrorCode::unsupported, "SPAN-ORIGINALS", std::string("this cache cannot ") + what);
+}
+
+}  // namespace
+
+Status Cache::move_to(std::span<const TokenPos>) { return not_kept("move keys: it keeps none from before rotation"); }
+Status Cache::read_keys(uint32_t, SlotRange, bool, float*) const { return not_kept("hand out keys"); }
+Status Cache::read_values(uint32_t, SlotRange, float*) const { return not_kept("hand out values"); }
 
 Status settle_rotary_length(const Recipe& recipe, Cache& cache, const Batch& batch) {
   if (recipe.long_from == 0) return {};

@@ -34,6 +34,15 @@ class Cache {
   // see these keys and themselves: re-attention mode A.
   virtual std::unique_ptr<Cache> select(std::span<const SlotRange> ranges) const = 0;
   virtual uint64_t bytes() const = 0;
+  // Whether keys are also kept as they were before rotation. Caches of models without rotation always are.
+  virtual bool has_originals() const { return false; }
+  // New absolute positions for all slots, ascending: every key whose position changes is rotated once, from its original.
+  // positions [size()]. Errors: SPAN-ORIGINALS (none kept), positions that do not ascend.
+  virtual Status move_to(std::span<const TokenPos> positions);
+  // Keys and values of one layer, keys as they were before rotation (SPAN-ORIGINALS when none are kept) or as attention
+  // reads them.  // out [kv heads][end - begin][dim]
+  virtual Status read_keys(uint32_t layer, SlotRange slots, bool original, float* out) const;
+  virtual Status read_values(uint32_t layer, SlotRange slots, float* out) const;
   // Of models that change their rotary factors with length: whether the keys here are rotated by the long ones. Set by
   // the first pass on an empty cache.
   bool long_rotary() const { return long_rotary_; }
@@ -84,7 +93,8 @@ class Backend {
   virtual const Model& model() const = 0;
   virtual std::string name() const = 0;     // "cpu reference"
   virtual unsigned threads() const = 0;
-  virtual std::unique_ptr<Cache> new_cache(uint32_t capacity_hint) const = 0;
+  // originals: keys are kept before rotation too, so that they can be moved (a third more memory).
+  virtual std::unique_ptr<Cache> new_cache(uint32_t capacity_hint, bool originals = false) const = 0;
   // Appends batch.ids.size() slots to the cache. Errors: token id outside the vocabulary, positions not ascending or
   // beyond learned ones, plan that does not fit the batch, a cache made for shorter sequences, cancelled, out of memory.
   virtual Result<ForwardResult> forward(Cache& cache, const Batch& batch, const ForwardOptions& options) = 0;

@@ -48,6 +48,7 @@ struct RecordPlan {
   std::vector<float> habit;                // [layers][query heads][leaves]; empty = all 0
   bool want_routing = false;
   bool want_row_masses = false;
+  std::vector<uint8_t> row_mass_layers;    // [layers] 1: with want_row_masses, this layer's are wanted; empty: all
   bool want_row_lse = false;
 };
 

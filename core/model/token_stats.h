@@ -28,6 +28,9 @@ struct TokenStatsPlan {
   std::vector<uint8_t> counted;      // [rows] 1: the row adds to columns; empty: all do
   uint32_t windows = 0;              // at most kMaxStatWindows
   std::vector<uint8_t> row_windows;  // [rows] bit w: the row belongs to window w; empty when windows == 0
+  std::vector<uint8_t> layers;       // [layers] 1: wanted, on_tokens is called for it; empty: all. on_residual always is
+  std::vector<uint8_t> heads;        // [layers][query heads] 1: R1-R6 wanted; of others nothing is computed and the values
+                                     // mean nothing; empty: all
 };
 
 // Pointers stay valid during on_tokens only.

@@ -21,7 +21,9 @@ class CountingBackend : public Backend {
   const Model& model() const override { return inner_.model(); }
   std::string name() const override { return inner_.name(); }
   unsigned threads() const override { return inner_.threads(); }
-  std::unique_ptr<Cache> new_cache(uint32_t hint) const override { return inner_.new_cache(hint); }
+  std::unique_ptr<Cache> new_cache(uint32_t hint, bool originals) const override {
+    return inner_.new_cache(hint, originals);
+  }
   Result<ForwardResult> forward(Cache& cache, const Batch& batch, const ForwardOptions& options) override {
     auto result = inner_.forward(cache, batch, options);
     done_ += batch.ids.size();

@@ -33,7 +33,7 @@ class FastBackend final : public Backend {
   }
   unsigned threads() const override { return pool_.threads(); }
 
-  std::unique_ptr<Cache> new_cache(uint32_t) const override {
+  std::unique_ptr<Cache> new_cache(uint32_t, bool /*originals*/) const override {
     return std::make_unique<PageCache>(recipe_.layers, recipe_.kv_heads, recipe_.head_dim, cache_type_);
   }
 

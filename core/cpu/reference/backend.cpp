@@ -82,7 +82,7 @@ class ReferenceBackend final : public Backend {
   }
   unsigned threads() const override { return pool_.threads(); }
 
-  std::unique_ptr<Cache> new_cache(uint32_t capacity_hint) const override {
+  std::unique_ptr<Cache> new_cache(uint32_t capacity_hint, bool /*originals*/) const override {
     auto cache = std::make_unique<ReferenceCache>(recipe_.layers, recipe_.kv_heads, recipe_.head_dim, cache_type_);
     cache->reserve(capacity_hint);
     return cache;

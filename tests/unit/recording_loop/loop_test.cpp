@@ -37,7 +37,9 @@ class Spy : public Backend {
   const Model& model() const override { return *model_; }
   std::string name() const override { return "spy"; }
   unsigned threads() const override { return 1; }
-  std::unique_ptr<Cache> new_cache(uint32_t hint) const override { return inner_->new_cache(hint); }
+  std::unique_ptr<Cache> new_cache(uint32_t hint, bool originals) const override {
+    return inner_->new_cache(hint, originals);
+  }
   Result<ForwardResult> forward(Cache& cache, const Batch& batch, const ForwardOptions& options) override {
     passes.push_back({cache.size(), uint32_t(batch.ids.size()), options.plan != nullptr, options.plan ? options.plan->row_phase : std::vector<RowPhase>{}});
     if (stop_after && passes.size() >= stop_after) stop->request_stop();
