@@ -50,6 +50,8 @@ struct RecordPlan {
   bool want_row_masses = false;
   std::vector<uint8_t> row_mass_layers;    // [layers] 1: with want_row_masses, this layer's are wanted; empty: all
   bool want_row_lse = false;
+
+  bool wants_rows(uint32_t layer) const { return want_row_masses && (row_mass_layers.empty() || row_mass_layers[layer]); }
 };
 
 struct ReadEvent {

@@ -31,6 +31,11 @@ struct TokenStatsPlan {
   std::vector<uint8_t> layers;       // [layers] 1: wanted, on_tokens is called for it; empty: all. on_residual always is
   std::vector<uint8_t> heads;        // [layers][query heads] 1: R1-R6 wanted; of others nothing is computed and the values
                                      // mean nothing; empty: all
+
+  bool wants_layer(uint32_t layer) const { return layers.empty() || layers[layer]; }
+  bool wants_head(uint32_t layer, uint32_t head, uint32_t query_heads) const {
+    return heads.empty() || heads[size_t(layer) * query_heads + head];
+  }
 };
 
 // Pointers stay valid during on_tokens only.

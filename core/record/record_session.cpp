@@ -72,7 +72,7 @@ class Loop {
     session_->header = header_;
     session_->messages = messages_;
     if (writer_) SPANSCOPE_TRY(write_header(*writer_, header_));
-    cache_ = backend_.new_cache(0);
+    cache_ = backend_.new_cache(0, request_.recorder.keys != KeyDetail::none);
     start_ = Clock::now();
     const GenerateMode& g = request_.generate;
     if (g.kind != GenerateMode::Kind::none && !tokenizer_)
@@ -148,6 +148,13 @@ class Loop {
     header_.threads = backend_.threads();
     header_.routing = request_.recorder.routing && r.moe_layers() > 0;
     header_.has_text = request_.recorder.text;
+    header_.rows = request_.recorder.rows;
+    header_.pairs = request_.recorder.pairs;
+    header_.keys = request_.recorder.keys;
+    header_.values = request_.recorder.values;
+    header_.kept_heads = request_.recorder.kept_heads;
+    if (request_.recorder.tokens) header_.stat_windows = request_.recorder.stat_windows;
+    header_.detail = request_.recorder.tokens ? "token" : request_.recorder.heads ? "head" : "span";
     header_.theta_rec = request_.recorder.theta_rec;
     header_.factor = request_.recorder.factor;
     header_.cap = request_.recorder.cap;
@@ -175,6 +182,8 @@ class Loop {
     if (request_.record) {
       options.plan = &recorder_.plan_pass(begin, end, phases);
       options.sink = &recorder_;
+      options.token_stats = recorder_.token_plan();
+      if (options.token_stats) options.token_sink = recorder_.token_sink();
     }
     auto result = backend_.forward(
         *cache_, Batch{std::span(plan.ids).subspan(begin, end - begin), positions_, reach_}, options);
@@ -321,6 +330,7 @@ class Loop {
     outcome_.seconds_answer += answer;
     for (RowPhase p : plan.phase) ++(p == RowPhase::answer ? outcome_.answer_rows : outcome_.prompt_rows);
     if (request_.record) {
+      SPANSCOPE_TRY(recorder_.take_cache(*cache_, plan));
       auto turn = recorder_.close_turn(plan, replay_.ledger());
       if (!turn) return std::move(turn).error();
       turn->seconds_prompt = prompt;
@@ -330,6 +340,7 @@ class Loop {
         SPANSCOPE_TRY(write_changes(ledger));
         SPANSCOPE_TRY(write_turn(*writer_, *turn, header_));
         SPANSCOPE_TRY(writer_->sync());
+        turn->drop_details();  // the file has them: nobody keeps gigabytes for nothing
       }
       session_->ledger = ledger;
       session_->turns.push_back(std::move(*turn));

@@ -39,7 +39,7 @@ double add_and_sum(const double* values, size_t n, double* out) {
 
 }  // namespace
 
-Recorder::Recorder(const Recipe& recipe, RecorderOptions options) : state_(std::make_unique<State>()) {
+Recorder::Recorder(const Recipe& recipe, RecorderOptions options) : state_(std::make_unique<State>(recipe, options)) {
   State& s = *state_;
   s.layers = recipe.layers;
   s.heads = recipe.query_heads;
@@ -48,7 +48,6 @@ Recorder::Recorder(const Recipe& recipe, RecorderOptions options) : state_(std::
   s.moe_layer = recipe.moe_layer;
   s.moe_layer.resize(s.layers, 0);
   s.learned_sink = recipe.learned_sink;
-  s.options = options;
   s.routing = options.routing && recipe.moe_layers() > 0;
   s.habit.pairs = size_t(s.layers) * s.heads;
 }
@@ -67,10 +66,12 @@ void Recorder::begin_turn(const TurnPlan& plan, const Ledger& ledger) {
   s.consumer.assign(layers * s.heads * columns, 0);
   s.consumer_rows.assign(columns, 0);
   if (s.options.heads) {
-    s.head_prompt.assign(layers * s.heads * columns, 0);
-    s.head_answer.assign(layers * s.heads * columns, 0);
-    s.head_inside.assign(layers * s.heads * s.shape.levels * columns, 0);
+    const size_t pairs = s.details.pair_count();
+    s.head_prompt.assign(pairs * columns, 0);
+    s.head_answer.assign(pairs * columns, 0);
+    s.head_inside.assign(pairs * s.shape.levels * columns, 0);
   }
+  s.details.begin_turn(plan, columns, s.queries);
   s.query_mass.assign(size_t(kPhases) * s.queries, {});
   s.query_rows.assign(size_t(kPhases) * s.queries, 0);
   s.query_learned.assign(size_t(kPhases) * s.queries, 0);
@@ -98,6 +99,7 @@ const RecordPlan& Recorder::plan_pass(Slot begin, Slot end, const std::vector<Ro
   State& s = *state_;
   s.plan_leaves(end);
   s.plan_rows(begin, end, phases);
+  s.details.plan_pass(begin, phases, s.plan);
   const bool answers = s.pass_has[size_t(RowPhase::answer)];
   if (answers && !s.answer_begun) s.freeze_habit();  // before this pass's own rows are counted
   s.count_consumers();
@@ -228,7 +230,17 @@ void Recorder::on_layer(const LayerRecord& r) {
   s.take_queries(r);
   s.take_events(r);
   if (s.routing && r.expert_ids) s.take_routing(r);
+  s.details.take_rows(r, s.plan.row_phase);
+  if (s.options.pairs) {
+    std::vector<uint32_t> query_of;
+    for (uint32_t column : s.pass_query) query_of.push_back(column - s.first_query);
+    s.details.take_pairs(r, query_of);
+  }
 }
+
+const TokenStatsPlan* Recorder::token_plan() const { return state_->details.token_plan(); }
+TokenStatsSink* Recorder::token_sink() { return &state_->details; }
+Status Recorder::take_cache(const Cache& cache, const TurnPlan& plan) { return state_->details.take_cache(cache, plan); }
 
 void Recorder::State::take_masses(const LayerRecord& r) {
   const size_t n = r.leaves, all = columns(), l = r.layer;
@@ -243,10 +255,11 @@ void Recorder::State::take_masses(const LayerRecord& r) {
       unattributed[p * layers + l] += r.unattributed[h * kPhases + p];
       conserved[(l * heads + h) * kPhases + p] += beside + (p == again ? sum_of(mass + p * n, n) : add_and_sum(mass + p * n, n, consumer_h));
     }
-    if (options.heads)
+    const uint32_t pair = options.heads ? details.pair_index(uint32_t(l), h) : kNone32;  // among the heads kept
+    if (pair != kNone32)
       for (const size_t p : {prompt, answered}) {
         if (!pass_has[p]) continue;
-        double* out = &(p == prompt ? head_prompt : head_answer)[(l * heads + h) * all];
+        double* out = &(p == prompt ? head_prompt : head_answer)[size_t(pair) * all];
         for (size_t k = 0; k < n; ++k) out[k] += mass[p * n + k];
       }
     if (!pass_has[prompt] && !pass_has[answered]) continue;
@@ -255,8 +268,8 @@ void Recorder::State::take_masses(const LayerRecord& r) {
     for (uint32_t level = 0; level < shape.levels; ++level) {
       double* out = &inside[(l * shape.levels + level) * all];
       for (uint32_t k : inside_columns[level]) out[k] += in[level * n + k];
-      if (!options.heads) continue;
-      double* of_head = &head_inside[((l * heads + h) * shape.levels + level) * all];
+      if (pair == kNone32) continue;
+      double* of_head = &head_inside[(size_t(pair) * shape.levels + level) * all];
       for (uint32_t k : inside_columns[level]) of_head[k] += in[level * n + k];
     }
   }

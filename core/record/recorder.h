@@ -18,6 +18,14 @@ struct RecorderOptions {
   double lambda = 0.9;
   bool routing = false;
   bool heads = false;  // head detail: each head's profile, [layers][query heads][answer, consumer][spans]
+  // Beyond span detail, for the heads that kept_heads names (see SessionHeader) and their layers:
+  bool tokens = false;  // token statistics
+  std::vector<uint32_t> stat_windows = {32};  // at most kMaxStatWindows
+  RowDetail rows = RowDetail::none;
+  bool pairs = false;
+  KeyDetail keys = KeyDetail::none;  // needs a cache with originals
+  bool values = false;
+  std::vector<uint8_t> kept_heads;   // [layers][query heads], empty: all
   bool text = true;
   uint64_t max_events = uint64_t(1) << 20;  // of a turn; the strongest stay
   double conservation = 1e-5;  // relative; 1e-3 for half-precision score kernels (D3)
@@ -33,6 +41,11 @@ class Recorder : public RecordSink {
   // crosses the first answer row (the habit is taken there). Valid until the next call.
   const RecordPlan& plan_pass(Slot begin, Slot end, const std::vector<RowPhase>& phases);
   void on_layer(const LayerRecord& record) override;
+  // What the pass that was planned last should reduce per token; null without token detail.
+  const TokenStatsPlan* token_plan() const;
+  TokenStatsSink* token_sink();
+  // Before close_turn: keys and values of the turn's rows, when they are kept. Errors: those of Cache::read_keys.
+  Status take_cache(const Cache& cache, const TurnPlan& plan);
   // Sums up the turn. `plan` is the final one (generation: with the real answer). Conservation violated: an error that
   // names turn, layer, head and row set. Rows that ran but are not in `plan`, or the other way round: SPAN-RECORDER.
   Result<TurnRecord> close_turn(const TurnPlan& plan, const Ledger& ledger);

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/record/detail_state.h"
 #include "core/record/recorder.h"
 #include "core/record/turn_shape.h"
 
@@ -54,21 +55,24 @@ struct DroppedEvents {  // index (column * layers + layer) * heads + head; empty
 };
 
 struct Recorder::State {
+  State(const Recipe& recipe, const RecorderOptions& o) : options(o), details(recipe, o) {}
+
   uint32_t layers = 0, heads = 0;
   std::vector<uint32_t> window;    // [layers]
   std::vector<uint8_t> moe_layer;  // [layers]
   bool learned_sink = false, routing = false;
   RecorderOptions options;
   HabitStore habit;
+  DetailState details;
 
   // --- the turn
   TurnShape shape;
   uint32_t first_query = 0, queries = 0;      // query columns [first_query, first_query + queries)
   std::vector<double> prompt, answer;         // [layers][S] by phase of the rows, over heads
   std::vector<double> inside;                 // [layers][levels][S] of both, rows that lie in the same group
-  // Head detail, else empty: by phase of the rows, and rows of both phases that lie in the same group.
-  std::vector<double> head_prompt, head_answer;  // [layers][heads][S]
-  std::vector<double> head_inside;               // [layers][heads][levels][S]
+  // Head detail, else empty, of the heads kept: by phase of the rows, and rows of both phases that lie in the same group.
+  std::vector<double> head_prompt, head_answer;  // [pairs kept][S]
+  std::vector<double> head_inside;               // [pairs kept][levels][S]
   std::vector<double> consumer;               // [layers][heads][S] since the habit last took it in
   std::vector<uint64_t> consumer_rows;        // [S] likewise
   std::vector<std::vector<double>> query_mass;  // [3][queries] of [S]; empty until a row needs it
@@ -110,7 +114,7 @@ struct Recorder::State {
   Status check_rows(const TurnPlan& plan) const;
   Status check_conservation(TurnId turn) const;
   Result<std::vector<int64_t>> final_columns(const TurnPlan& plan);
-  void close_queries(TurnRecord& t, const Ledger& ledger, const std::vector<int64_t>& column) const;
+  std::vector<size_t> close_queries(TurnRecord& t, const Ledger& ledger, const std::vector<int64_t>& column) const;
   void close_profile(TurnRecord& t, const Ledger& ledger, const std::vector<int64_t>& column) const;
   void close_spikes(TurnRecord& t, const std::vector<int64_t>& column) const;
   void close_events(TurnRecord& t);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "core/base/json.h"
+#include "core/model/token_stats.h"
 
 namespace spanscope::schema {
 
@@ -146,6 +147,24 @@ Result<SessionHeader> read_header(const Blob& blob, const std::string& where) {
       for (size_t i = 0; i < it->size() && i < out.size(); ++i)
         if ((*it)[i].is_number_unsigned()) out[i] = (*it)[i].template get<typename std::decay_t<decltype(out)>::value_type>();
   };
+  const auto choice = [&](const char* key, const auto& names) -> size_t {
+    const std::string name = value_or<std::string>(j, key, "none");
+    for (size_t i = 0; i < std::size(names); ++i)
+      if (name == names[i]) return i;
+    return 0;
+  };
+  h.rows = RowDetail(choice("rows", kRowDetails));
+  h.keys = KeyDetail(choice("keys", kKeyDetails));
+  h.pairs = value_or<bool>(j, "pairs", false);
+  h.values = value_or<bool>(j, "values", false);
+  if (const auto it = j.find("stat_windows"); it != j.end() && it->is_array())
+    for (const auto& w : *it)
+      if (w.is_number_unsigned() && h.stat_windows.size() < kMaxStatWindows) h.stat_windows.push_back(w.template get<uint32_t>());
+  if (const auto it = j.find("kept_heads"); it != j.end() && it->is_array()) {
+    h.kept_heads.assign(size_t(h.layers) * h.query_heads, 0);
+    for (const auto& pair : *it)
+      if (pair.is_number_unsigned() && pair.template get<uint64_t>() < h.kept_heads.size()) h.kept_heads[pair.template get<size_t>()] = 1;
+  }
   list("window", h.window);
   list("moe_layer", h.moe_layer);
   if (const auto it = j.find("knobs"); it != j.end() && it->is_object())
@@ -240,19 +259,19 @@ Status read_mass(const Blob& blob, TurnRecord& t, const SessionData& s) {
   return {};
 }
 
-// Behind the turn's mass frame, which names the spans. Layers come in order and without a gap.
+// Behind the turn's mass frame, which names the spans. Layers (or chosen heads) come in order and without a gap.
 Status read_profile(const Blob& blob, TurnRecord& t, const SessionData& s) {
   const Tensor* stored = blob.find("head_mass");
-  if (!stored || stored->shape.size() != 4) return broken("a profile without head_mass of four dimensions");
-  const uint64_t of_layer = uint64_t(s.header.query_heads) * 2 * t.profile_spans.size();
-  if (of_layer == 0 || stored->shape[1] != s.header.query_heads || stored->shape[2] != 2 ||
-      stored->shape[3] != t.profile_spans.size())
+  const bool chosen = !s.header.kept_heads.empty();
+  if (!stored || stored->shape.size() != (chosen ? 3 : 4)) return broken("a profile without head_mass of the right dimensions");
+  const uint64_t heads = chosen ? 1 : s.header.query_heads, of_layer = heads * 2 * t.profile_spans.size();
+  const std::vector<uint64_t>& shape = stored->shape;
+  if (of_layer == 0 || (!chosen && shape[1] != heads) || shape[shape.size() - 2] != 2 || shape.back() != t.profile_spans.size())
     return broken("a profile of other heads or spans than the turn's");
-  const auto first = blob.metadata.find("first_layer");
-  const uint64_t expected = t.head_mass.size() / of_layer;
-  if (first == blob.metadata.end() || first->second != std::to_string(expected) ||
-      expected + stored->shape[0] > s.header.layers)
-    return broken("a profile that does not begin at layer " + std::to_string(expected));
+  const auto first = blob.metadata.find(chosen ? "first_pair" : "first_layer");
+  const uint64_t expected = t.head_mass.size() / of_layer, most = chosen ? s.header.pairs_kept().size() : s.header.layers;
+  if (first == blob.metadata.end() || first->second != std::to_string(expected) || expected + shape[0] > most)
+    return broken((chosen ? "a profile that does not begin at head " : "a profile that does not begin at layer ") + std::to_string(expected));
   auto values = blob.get<float>("head_mass", stored->shape[0] * of_layer);
   if (!values) return std::move(values).error();
   t.head_mass.insert(t.head_mass.end(), values->begin(), values->end());

@@ -16,7 +16,8 @@ struct KindVersion {
 };
 constexpr KindVersion kKinds[] = {
     {"session", kVersion}, {"ledger", kVersion},  {"turn_begin", kVersion}, {"mass", kVersion}, {"reads", kVersion},
-    {"routing", kVersion}, {"profile", kVersion}, {"turn_end", kVersion}, {"closing", kVersion},    {"note", kVersion}, {"loss", kVersion}};
+    {"routing", kVersion}, {"profile", kVersion}, {"turn_end", kVersion}, {"closing", kVersion}, {"note", kVersion}, {"loss", kVersion},
+    {"tokenstat", kVersion}, {"residual", kVersion}, {"rows", kVersion}, {"pairs", kVersion}, {"keys", kVersion}, {"values", kVersion}};
 
 }  // namespace
 

@@ -13,7 +13,8 @@ namespace spanscope {
 
 class SessionBuilder {
  public:
-  SessionBuilder(std::string path, std::string session_id);
+  // details: what load_session says.
+  SessionBuilder(std::string path, std::string session_id, bool details = false);
   // The next blob in the file's order, or the error that stands in its place. Error: the session header cannot be used
   // (then nothing can).
   Status add(const FrameInfo& info, Result<Blob> blob);
@@ -36,6 +37,7 @@ class SessionBuilder {
   std::set<std::string> parts_;   // kinds of the open turn that were read
   std::set<uint32_t> lost_;       // turns whose loss has been said
   bool have_header_ = false, ledger_ok_ = true;
+  const bool details_;
   bool open_ = false, whole_ = true;
 };
 

@@ -4,6 +4,37 @@
 #include <algorithm>
 
 namespace spanscope {
+
+std::vector<uint16_t> SessionHeader::heads_kept(uint32_t layer) const {
+  std::vector<uint16_t> out;
+  for (uint32_t h = 0; h < query_heads; ++h)
+    if (keeps_head(layer, h)) out.push_back(uint16_t(h));
+  return out;
+}
+
+std::vector<uint32_t> SessionHeader::layers_kept() const {
+  std::vector<uint32_t> out;
+  for (uint32_t l = 0; l < layers; ++l)
+    if (keeps_layer(l)) out.push_back(l);
+  return out;
+}
+
+std::vector<uint32_t> SessionHeader::pairs_kept() const {
+  std::vector<uint32_t> out;
+  for (uint32_t l = 0; l < layers; ++l)
+    for (uint16_t h : heads_kept(l)) out.push_back(l * query_heads + h);
+  return out;
+}
+
+void TurnRecord::drop_details() {
+  token_stats = {};
+  residual = {};
+  row_mass = {};
+  pair_mass = {};
+  keys = {};
+  values = {};
+}
+
 namespace {
 
 // The leaf that stands in a slot at a turn, and the slot's place in it.

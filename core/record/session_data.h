@@ -15,6 +15,10 @@
 
 namespace spanscope {
 
+// What is kept beyond span detail, besides head profiles (detail "head") and token statistics (detail "token").
+enum class RowDetail : uint8_t { none, layers, heads };  // each answer row's mass per leaf: heads summed, or apart
+enum class KeyDetail : uint8_t { none, first_layer, all };
+
 struct SessionHeader {
   std::string program_version, session_id;
   std::string model_name, model_family, model_path, model_digest, weight_types, tokenizer_digest;
@@ -26,6 +30,12 @@ struct SessionHeader {
   uint32_t threads = 1;
   std::string detail = "span";
   bool routing = false, has_text = true;
+  RowDetail rows = RowDetail::none;
+  bool pairs = false, values = false;
+  KeyDetail keys = KeyDetail::none;
+  // [layers][query heads] 1: what is kept beyond span detail is kept for this head, and for its layer; empty: all.
+  std::vector<uint8_t> kept_heads;
+  std::vector<uint32_t> stat_windows;  // rows of each window of the token statistics, with token detail
   float theta_rec = 0.20f, factor = 3.0f, cap = 0.90f;
   double lambda = 0.9;
   uint32_t habit_min_rows = 8;
@@ -33,6 +43,17 @@ struct SessionHeader {
   std::string mode;               // "replay", "generate", "ids"
   std::string redacted;           // "text" or "names" when it was made by redaction; else empty
   std::vector<std::pair<std::string, std::string>> knobs;  // environment variables that were set
+  bool keeps_head(uint32_t layer, uint32_t head) const {
+    return kept_heads.empty() || kept_heads[size_t(layer) * query_heads + head];
+  }
+  bool keeps_layer(uint32_t layer) const {
+    for (uint32_t h = 0; h < query_heads; ++h)
+      if (keeps_head(layer, h)) return true;
+    return false;
+  }
+  std::vector<uint16_t> heads_kept(uint32_t layer) const;  // ascending
+  std::vector<uint32_t> layers_kept() const;               // ascending
+  std::vector<uint32_t> pairs_kept() const;                // layer * query_heads + head, ascending: what head_mass has
   uint32_t read_min() const {     // definitions D5
     const uint32_t n = (layers * query_heads + 99) / 100;
     return n < 2 ? 2 : n;
@@ -63,6 +84,54 @@ struct RoutingColumns {  // rows = executed slots of the turn, in order
   bool empty() const { return ids.empty(); }
 };
 
+// Token statistics of one layer (core/model/token_stats.h says what each number is): sums over the turn's prompt and
+// answer rows, in passes of any size. Keys: slots [0, keys) of the turn's context. Rows: executed slots, recompute too.
+struct TokenStatLayer {
+  uint32_t layer = 0, keys = 0, rows = 0;
+  std::vector<uint16_t> heads;             // [H] query heads kept
+  std::vector<float> column_sum, column_square, column_max;  // [H][keys]
+  std::vector<uint32_t> column_count;      // [H][keys]
+  // Of the last header.stat_windows[w] prompt and answer rows up to the row that predicts the answer's first token (an
+  // open turn: its last rows), as far as they ran in this turn.
+  std::vector<float> window_sum;           // [windows][H][keys]
+  std::vector<uint32_t> window_count;      // [windows][H][keys]
+  std::vector<float> last_row;             // [H][keys] of the turn's last row
+  std::vector<uint32_t> row_argmax;        // [H][rows] slot
+  std::vector<float> row_max, row_lse, row_entropy;  // [H][rows]
+  std::vector<float> output_norm;          // [H][rows] of the key that the row wrote
+  std::vector<float> value_norm;           // [kv heads][rows]
+  std::vector<float> residual_cosine;      // [rows]
+};
+
+// The residual stream before each layer and behind the last, pass by pass: a median cannot be put together from parts.
+struct ResidualColumns {
+  std::vector<uint32_t> pass_begin, pass_rows;  // [passes] first slot, rows
+  std::vector<float> median;               // [passes][layers + 1]
+  std::vector<uint32_t> massive;           // [passes][layers + 1]
+  std::vector<float> peak;                 // [passes][layers + 1][3]
+  std::vector<uint32_t> peak_slot, peak_dimension;  // [passes][layers + 1][3]
+  size_t passes() const { return pass_begin.size(); }
+};
+
+// The mass of each answer row on each leaf, in one layer: over all heads, or for each head kept.
+struct RowMassLayer {
+  uint32_t layer = 0;
+  std::vector<float> mass;                 // [answer rows][S] or [answer rows][H][S]
+};
+
+// Span-to-span mass of one layer, over all heads.
+struct PairLayer {
+  uint32_t layer = 0;
+  std::vector<float> mass;                 // [3 phases][Q][S]
+};
+
+// Keys before rotation, or values, of the executed slots, in one layer: 16-bit floats.
+struct CacheLayer {
+  uint32_t layer = 0;
+  bool bf16 = false;                       // else f16; bf16 where a number is too large for f16
+  std::vector<uint16_t> data;              // [kv heads][rows][head_dim]
+};
+
 struct TurnRecord {
   TurnId turn = 0;
   int32_t message = -1;
@@ -86,7 +155,7 @@ struct TurnRecord {
   std::vector<float> learned_sink_q;           // [3][Q] the learned sink by query leaf, over layers and heads; empty: none
   std::vector<SpanId> profile_spans;           // [P] resident leaves, then resident parents
   std::vector<float> layer_mass;               // [layers][answer, consumer][P] summed over heads
-  std::vector<float> head_mass;                // [layers][query heads][answer, consumer][P]; empty: no head detail
+  std::vector<float> head_mass;                // [pairs_kept][answer, consumer][P]; empty: no head detail
   std::vector<float> spike;                    // [S] NaN: missing
   std::vector<uint16_t> spike_layer, spike_head;  // [S]
   std::vector<uint32_t> spike_row;             // [S] absolute position
@@ -97,6 +166,13 @@ struct TurnRecord {
   float dropped_most = 0;                      // the largest mass among the dropped
   DroppedColumns dropped;
   RoutingColumns routing;
+  // Large parts, layers kept only, ascending. Read only when asked for (load_session's `details`).
+  std::vector<TokenStatLayer> token_stats;
+  ResidualColumns residual;
+  std::vector<RowMassLayer> row_mass;
+  std::vector<PairLayer> pair_mass;
+  std::vector<CacheLayer> keys, values;
+  void drop_details();                         // frees them
 
   uint32_t rows(RowPhase p) const {
     uint32_t n = 0;

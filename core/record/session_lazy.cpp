@@ -23,8 +23,14 @@ class Lazy : public LazySession {
   size_t turns() const override { return turns_.size(); }
   TurnId turn_id(size_t i) const override { return turns_[i].turn; }
   uint64_t turn_bytes(size_t i) const override { return turns_[i].content_bytes; }
-  Result<std::shared_ptr<const TurnRecord>> turn(size_t i) const override { return get(i, false); }
-  Result<std::shared_ptr<const TurnRecord>> turn_head(size_t i) const override { return get(i, true); }
+  Result<std::shared_ptr<const TurnRecord>> turn(size_t i) const override { return get(i, TurnDepth::views); }
+  Result<std::shared_ptr<const TurnRecord>> turn_head(size_t i) const override { return get(i, TurnDepth::head); }
+  Result<std::shared_ptr<const TurnRecord>> turn_with_details(size_t i) const override {
+    if (i >= turns_.size()) return no_turn(i);
+    auto turn = read_turn(*reader_, turns_[i], base_, TurnDepth::details);
+    if (!turn) return std::move(turn).error();
+    return std::make_shared<const TurnRecord>(std::move(*turn));
+  }
   uint64_t cached_bytes() const override { return cache_.bytes_held(); }
 
   Result<uint64_t> turn_events(size_t i) const override {
@@ -56,15 +62,15 @@ class Lazy : public LazySession {
  private:
   Error no_turn(size_t i) const { return make_error(ErrorCode::not_found, "SPAN-TURN", "no turn at place " + std::to_string(i) + " of " + std::to_string(turns_.size()), reader_->path()); }
 
-  Result<std::shared_ptr<const TurnRecord>> get(size_t i, bool head) const {
+  Result<std::shared_ptr<const TurnRecord>> get(size_t i, TurnDepth depth) const {
     if (i >= turns_.size()) return no_turn(i);
-    return cache_.get(std::pair(i, head), [&] { return read_turn(*reader_, turns_[i], base_, head); }, [](const TurnRecord& t) { return bytes_of(t); });
+    return cache_.get(std::pair(i, depth), [&] { return read_turn(*reader_, turns_[i], base_, depth); }, [](const TurnRecord& t) { return bytes_of(t); });
   }
 
   const std::shared_ptr<const SessionReader> reader_;
   const SessionData base_;
   const std::vector<TurnFrames> turns_;
-  mutable ByteLru<std::pair<size_t, bool>, TurnRecord> cache_;
+  mutable ByteLru<std::pair<size_t, TurnDepth>, TurnRecord> cache_;
 };
 
 template <class T>

@@ -27,8 +27,10 @@ class LazySession {
   virtual size_t turns() const = 0;
   virtual TurnId turn_id(size_t i) const = 0;
   virtual uint64_t turn_bytes(size_t i) const = 0;  // uncompressed
-  // Everything of one turn, or what is wrong with it (never a part of it as if it were the whole).
+  // What views need of one turn, or what is wrong with it (never a part of it as if it were the whole).
   virtual Result<std::shared_ptr<const TurnRecord>> turn(size_t i) const = 0;
+  // With token statistics, rows, pairs, keys and values: may be large, is not kept.
+  virtual Result<std::shared_ptr<const TurnRecord>> turn_with_details(size_t i) const = 0;
   // Its layout, phases, positions and tokens only.
   virtual Result<std::shared_ptr<const TurnRecord>> turn_head(size_t i) const = 0;
   // Number of read events of a turn, without reading them.

@@ -4,7 +4,9 @@
 //   ledger      arrays over spans (replacing earlier rows of the same id), strings as one byte array with ends; messages
 //   turn_begin  metadata "turn_data": JSON; layout u32 [S,4], phase u8 [rows]; ids i32, token_bytes u32, text u8 unless --no-text
 //   mass        query_leaves, rows_q, mass_qk, uniform_qk, learned_sink, learned_sink_q, unattributed, spike ..., profile_spans, layer_mass
-//   profile     head_mass of some layers, first_layer in the metadata: head detail only
+//   profile     head_mass of some layers [layers,heads,2,P], first_layer in the metadata: head detail only. Of chosen heads:
+//               [heads kept,2,P], first_pair in the metadata
+//   tokenstat, residual, rows, pairs, keys, values   schema_details.cpp
 //   reads       events; counts of dropped ones
 //   routing     ids, weights, margin
 //   turn_end    closes the turn: a turn without it was not finished and is not read
@@ -89,6 +91,12 @@ Status write_header(SessionWriter& writer, const SessionHeader& h) {
   for (const auto& [name, value] : h.knobs) knobs[name] = value;
   j["knobs"] = knobs;
   if (!h.redacted.empty()) j["redacted"] = h.redacted;
+  j["rows"] = kRowDetails[size_t(h.rows)];
+  j["pairs"] = h.pairs;
+  j["keys"] = kKeyDetails[size_t(h.keys)];
+  j["values"] = h.values;
+  j["stat_windows"] = h.stat_windows;
+  if (!h.kept_heads.empty()) j["kept_heads"] = h.pairs_kept();
   Blob blob;
   blob.metadata["header"] = j.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   return writer.append({"session", kVersion, 0xffffffffu}, std::move(blob));
@@ -136,14 +144,16 @@ Status write_turn(SessionWriter& writer, const TurnRecord& t, const SessionHeade
   // Head profiles: as many layers a frame as its content may be long.
   uint64_t profile_frames = 0;
   if (!t.head_mass.empty()) {
-    const uint64_t of_layer = uint64_t(header.query_heads) * 2 * t.profile_spans.size();
-    const uint64_t step = std::clamp<uint64_t>(kProfileBytes / std::max<uint64_t>(of_layer * sizeof(float), 1), 1, l);
-    for (uint64_t first = 0; first < l; first += step, ++profile_frames) {
-      const uint64_t count = std::min(step, l - first);
+    const uint64_t heads = header.kept_heads.empty() ? header.query_heads : 1, lines = t.head_mass.size() / (heads * 2 * t.profile_spans.size());
+    const uint64_t of_layer = heads * 2 * t.profile_spans.size();
+    const uint64_t step = std::clamp<uint64_t>(kProfileBytes / std::max<uint64_t>(of_layer * sizeof(float), 1), 1, lines);
+    for (uint64_t first = 0; first < lines; first += step, ++profile_frames) {
+      const uint64_t count = std::min(step, lines - first);
       Blob profile;
-      profile.metadata["first_layer"] = std::to_string(first);
-      profile.add<float>("head_mass", {count, header.query_heads, 2, t.profile_spans.size()},
-                         std::span<const float>(t.head_mass).subspan(first * of_layer, count * of_layer));
+      profile.metadata[header.kept_heads.empty() ? "first_layer" : "first_pair"] = std::to_string(first);
+      std::vector<uint64_t> shape{count, 2, t.profile_spans.size()};
+      if (header.kept_heads.empty()) shape.insert(shape.begin() + 1, heads);
+      profile.add<float>("head_mass", shape, std::span<const float>(t.head_mass).subspan(first * of_layer, count * of_layer));
       SPANSCOPE_TRY(writer.append({"profile", kVersion, t.turn}, std::move(profile)));
     }
   }
@@ -177,8 +187,9 @@ Status write_turn(SessionWriter& writer, const TurnRecord& t, const SessionHeade
   }
   Blob end;
   end.metadata["events"] = std::to_string(t.events.size());
-  end.metadata["routing"] = t.routing.empty() ? "0" : "1";
+  end.metadata["routing"] = std::to_string(int(!t.routing.empty()));
   end.metadata["profiles"] = std::to_string(profile_frames);
+  SPANSCOPE_TRY(write_details(writer, t, header, end));
   return writer.append({"turn_end", kVersion, t.turn}, std::move(end));
 }
 

@@ -25,8 +25,10 @@ Status write_findings(SessionWriter& writer, const std::vector<Finding>& finding
 std::optional<Finding> dropped_finding(const TurnRecord& turn);
 std::optional<Finding> dropped_finding(const TurnRecord& turn, uint64_t kept);  // when the events are not at hand
 
-// Reads a session whole. Damaged or missing frames become findings and missing turns, never wrong numbers.
-Result<std::shared_ptr<const SessionData>> load_session(const std::string& path);
-Result<std::shared_ptr<const SessionData>> load_session(const SessionReader& reader);
+// Reads a session. Damaged or missing frames become findings and missing turns, never wrong numbers. details: token
+// statistics, rows, pairs, keys and values too; they may be larger than memory, and no view needs them. What is not read is
+// not checked either: verify does that.
+Result<std::shared_ptr<const SessionData>> load_session(const std::string& path, bool details = false);
+Result<std::shared_ptr<const SessionData>> load_session(const SessionReader& reader, bool details = false);
 
 }  // namespace spanscope

@@ -56,11 +56,12 @@ Result<TurnRecord> Recorder::close_turn(const TurnPlan& plan, const Ledger& ledg
   for (RowPhase p : plan.phase) t.phase.push_back(uint8_t(p));
   t.layout = plan.layout;
   if (s.options.text) take_text(t, plan);
-  s.close_queries(t, ledger, *column);
+  const std::vector<size_t> query = s.close_queries(t, ledger, *column);
   s.close_profile(t, ledger, *column);
   s.close_spikes(t, *column);
   s.close_events(t);
   s.close_routing(t);
+  s.details.close(t, *column, query);
   return t;
 }
 
@@ -112,7 +113,8 @@ Result<std::vector<int64_t>> Recorder::State::final_columns(const TurnPlan& plan
   return out;
 }
 
-void Recorder::State::close_queries(TurnRecord& t, const Ledger& ledger, const std::vector<int64_t>& column) const {
+// Returns the query column of every query leaf.
+std::vector<size_t> Recorder::State::close_queries(TurnRecord& t, const Ledger& ledger, const std::vector<int64_t>& column) const {
   const size_t leaves = t.layout.size();
   std::vector<uint32_t> query;  // final layout index
   for (uint32_t c = 0; c < leaves; ++c) {
@@ -151,6 +153,10 @@ void Recorder::State::close_queries(TurnRecord& t, const Ledger& ledger, const s
   in.query = &query;
   const std::vector<double> uniform = uniform_expectation(in);
   t.uniform_qk.assign(uniform.begin(), uniform.end());
+
+  std::vector<size_t> columns_of;
+  for (uint32_t c : query) columns_of.push_back(size_t(column[c]) - first_query);
+  return columns_of;
 }
 
 // Per layer, over heads: answer rows, and consumer rows = prompt and answer rows minus those that lie inside the span.
@@ -193,8 +199,8 @@ void Recorder::State::close_profile(TurnRecord& t, const Ledger& ledger, const s
       t.layer_mass[(l * 2 + 1) * profiles + i] = float(std::max(consumed, 0.0));  // a difference of sums: rounding only
     }
   if (!options.heads) return;
-  t.head_mass.assign(size_t(layers) * heads * 2 * profiles, 0);
-  for (size_t pair = 0; pair < size_t(layers) * heads; ++pair)
+  t.head_mass.assign(size_t(details.pair_count()) * 2 * profiles, 0);
+  for (size_t pair = 0; pair < details.pair_count(); ++pair)
     for (size_t i = 0; i < profiles; ++i) {
       double answered = 0, consumed = 0;
       for (size_t k : items[i].columns) {

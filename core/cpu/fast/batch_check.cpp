@@ -36,6 +36,7 @@ Status check_plan(const RecordPlan& plan, const Recipe& recipe, uint64_t rows, u
       {"group_of_row", plan.group_of_row.size(), plan.levels * rows},
       {"row_phase", plan.row_phase.size(), rows},
       {"row_query", plan.row_query.size(), rows},
+      {"row_mass_layers", plan.row_mass_layers.size(), plan.row_mass_layers.empty() ? 0 : recipe.layers},
       {"habit", plan.habit.size(),
        plan.habit.empty() ? 0 : uint64_t(recipe.layers) * recipe.query_heads * leaves},
   };
@@ -53,7 +54,7 @@ Status check_plan(const RecordPlan& plan, const Recipe& recipe, uint64_t rows, u
 }
 
 
-Status check_token_stats(const ForwardOptions& options, uint64_t rows) {
+Status check_token_stats(const ForwardOptions& options, const Recipe& recipe, uint64_t rows) {
   const TokenStatsPlan& plan = *options.token_stats;
   if (!options.token_sink) return bad_plan("token statistics need a sink");
   if (rows > kMaxPlannedRows)
@@ -65,6 +66,10 @@ Status check_token_stats(const ForwardOptions& options, uint64_t rows) {
     return bad_plan(fmt::format("counted has {} values for {} rows", plan.counted.size(), rows));
   if (plan.row_windows.size() != (plan.windows ? rows : 0))
     return bad_plan(fmt::format("row_windows has {} values for {} rows and {} windows", plan.row_windows.size(), rows, plan.windows));
+  const size_t heads = size_t(recipe.layers) * recipe.query_heads;
+  if ((!plan.layers.empty() && plan.layers.size() != recipe.layers) || (!plan.heads.empty() && plan.heads.size() != heads))
+    return bad_plan(fmt::format("token statistics of some of {} layers and {} heads, but {} and {} are said to be wanted or not", recipe.layers,
+                             heads, plan.layers.size(), plan.heads.size()));
   return {};
 }
 
@@ -90,7 +95,7 @@ Status check_batch(const Recipe& recipe, std::span<const TokenPos> cached, const
   }
   if (recipe.learned_positions && uint64_t(before) >= recipe.learned_positions)
     return bad_batch(fmt::format("position {}, but the model has learned {} positions", before, recipe.learned_positions));
-  if (options.token_stats) SPANSCOPE_TRY(check_token_stats(options, rows));
+  if (options.token_stats) SPANSCOPE_TRY(check_token_stats(options, recipe, rows));
   if (!options.plan) return {};
   if (!options.sink) return bad_plan("a planned pass needs a sink for its records");
   return check_plan(*options.plan, recipe, rows, slots);

@@ -152,6 +152,7 @@ void MassFold::make_runs() {
 
 void MassFold::begin_layer(uint32_t layer, const int32_t* first, const int32_t* end) {
   layer_ = layer;
+  rows_wanted_ = plan_->wants_rows(layer);
   first_ = first;
   end_ = end;
   for (Worker& w : workers_) {
@@ -186,7 +187,7 @@ void MassFold::fold_tile(unsigned thread, uint32_t tile, uint32_t head, const fl
                          uint32_t leaf_first, uint32_t leaf_end) {
   Worker& worker = workers_[thread];
   const uint32_t first_row = tile * kTileRows;
-  if (!row_mass_.empty())
+  if (rows_wanted_)
     keep_rows(first_row, std::min(kTileRows, rows_ - first_row), head, mass, leaf_first, leaf_end);
   float* sums = worker.run_sums.data();
   for (uint32_t r = tile_run_[tile]; r < tile_run_[tile + 1]; ++r) {
@@ -240,7 +241,7 @@ void MassFold::look_at(Worker& worker, uint32_t row, uint32_t head, uint32_t lea
 
 void MassFold::fold_row(unsigned thread, uint32_t row, uint32_t head, const float* mass) {
   Worker& worker = workers_[thread];
-  if (!row_mass_.empty()) {
+  if (rows_wanted_) {
     float* out = row_mass_.data() + (size_t(row) * heads_ + head) * (leaves_ + 2);
     std::copy_n(mass, leaves_ + 2, out);
   }
@@ -337,7 +338,7 @@ LayerRecord MassFold::finish_layer() {
   r.spike_row = spike_row_.data();
   r.events = events_.data();
   r.event_count = events_.size();
-  r.row_mass = row_mass_.empty() ? nullptr : row_mass_.data();
+  r.row_mass = rows_wanted_ ? row_mass_.data() : nullptr;
   r.row_lse = row_lse_.empty() ? nullptr : row_lse_.data();
   return r;
 }

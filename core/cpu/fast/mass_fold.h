@@ -96,6 +96,7 @@ class MassFold {
   std::vector<double> head_mass_, inside_, query_leaf_, learned_sink_, unattributed_;
   std::vector<std::pair<uint32_t, uint32_t>> stale_queries_;  // rows of query_leaf_ that hold numbers
   uint32_t stale_query_leaves_ = 0, stale_leaves_ = 0;
+  bool rows_wanted_ = false;  // of this layer
   std::vector<float> spike_mass_, row_mass_, row_lse_;
   std::vector<uint16_t> spike_head_;
   std::vector<uint32_t> spike_row_;

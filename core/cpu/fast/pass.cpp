@@ -176,8 +176,8 @@ Status Pass::run(const PassWork& work) {
     matrices_.multiply({&o, 1}, rows);
     add_bias(w.o_bias, delta_.data(), rows);
     add_and_normalise(delta_.data(), w.post_attention_norm, w.feed_forward_norm, w.feed_forward_norm_bias, rows);
-    if (work.options.token_stats) {
-      tokens_.attend(attention_, q_.data());
+    if (work.options.token_stats && work.options.token_stats->wants_layer(l)) {
+      tokens_.attend(l, attention_, q_.data());
       tokens_.values(w.o, v_.data());
       tokens_.compare(x_.data());
       work.options.token_sink->on_tokens(tokens_.result(l));

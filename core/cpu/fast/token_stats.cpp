@@ -39,13 +39,14 @@ void TokenStatsFold::begin_pass(const TokenStatsPlan& plan, std::span<const Toke
   }
 }
 
-void TokenStatsFold::attend(Attention& attention, const float* q) {
+void TokenStatsFold::attend(uint32_t layer, Attention& attention, const float* q) {
   const uint32_t heads = recipe_.query_heads, dim = recipe_.head_dim, tiles = (rows_ + kTileRows - 1) / kTileRows;
   const size_t stride = size_t(heads) * dim, lines = 2 + plan_->windows;
   for (auto* sums : {&column_sum_, &column_square_, &window_sum_}) std::fill(sums->begin(), sums->end(), 0.0);
   for (auto* maxima : {&column_max_, &last_row_}) std::fill(maxima->begin(), maxima->end(), 0.0f);
   for (auto* counts : {&column_count_, &window_count_}) std::fill(counts->begin(), counts->end(), 0u);
   team_.for_each(heads, [&](size_t head, unsigned thread) {
+    if (!plan_->wants_head(layer, uint32_t(head), heads)) return;
     for (uint32_t tile = 0; tile < tiles; ++tile) {
       const uint32_t row = tile * kTileRows;
       StatTile t;

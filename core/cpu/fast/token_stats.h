@@ -17,8 +17,8 @@ class TokenStatsFold {
   TokenStatsFold(Team& team, const Recipe& recipe) : team_(team), recipe_(recipe) {}
   void begin_pass(const TokenStatsPlan& plan, std::span<const TokenPos> positions, uint32_t slots);
 
-  // R1-R6 of the layer that `attention` has just run.  // q [rows][query heads][dim], rotated
-  void attend(Attention& attention, const float* q);
+  // R1-R6 of the wanted heads of the layer that `attention` has just run.  // q [rows][query heads][dim], rotated
+  void attend(uint32_t layer, Attention& attention, const float* q);
   // R8.  // v [rows][kv heads][dim]
   void values(const WeightMatrix& output, const float* v);
   // R9: keeps what the layer begins with, and compares it with what its attention made of it.  // x [rows][hidden]

@@ -196,7 +196,7 @@ class ReferenceBackend final : public Backend {
         return cancelled();
       linear(w.o, w.o_bias, mixed_.data(), rows, delta_.data());
       add_residual(w.post_attention_norm, rows);
-      if (tokens) {
+      if (tokens && pass.options.token_stats->wants_layer(l)) {
         tokens->attention(in);
         tokens->values(w.o, v_.data());
         tokens->residual(before, x_);

@@ -38,6 +38,7 @@ Status check_plan(const RecordPlan& plan, const Recipe& recipe, uint64_t rows, u
   SPANSCOPE_TRY(plan_size("group_of_row", plan.group_of_row.size(), plan.levels * rows));
   SPANSCOPE_TRY(plan_size("row_phase", plan.row_phase.size(), rows));
   SPANSCOPE_TRY(plan_size("row_query", plan.row_query.size(), rows));
+  if (!plan.row_mass_layers.empty()) SPANSCOPE_TRY(plan_size("row_mass_layers", plan.row_mass_layers.size(), recipe.layers));
   if (!plan.habit.empty())
     SPANSCOPE_TRY(
         plan_size("habit", plan.habit.size(), uint64_t(recipe.layers) * recipe.query_heads * leaves));
@@ -52,7 +53,7 @@ Status check_plan(const RecordPlan& plan, const Recipe& recipe, uint64_t rows, u
 }
 
 
-Status check_token_stats(const ForwardOptions& options, uint64_t rows) {
+Status check_token_stats(const ForwardOptions& options, const Recipe& recipe, uint64_t rows) {
   const TokenStatsPlan& plan = *options.token_stats;
   const auto wrong = [](std::string message) { return make_error(ErrorCode::invalid, "SPAN-PLAN", std::move(message)); };
   if (!options.token_sink) return wrong("token statistics without a sink");
@@ -65,6 +66,10 @@ Status check_token_stats(const ForwardOptions& options, uint64_t rows) {
     return wrong(fmt::format("{} rows, but {} of them are said to count or not", rows, plan.counted.size()));
   if (plan.row_windows.size() != (plan.windows ? rows : 0))
     return wrong(fmt::format("{} rows and {} windows, but windows for {} rows", rows, plan.windows, plan.row_windows.size()));
+  const size_t heads = size_t(recipe.layers) * recipe.query_heads;
+  if ((!plan.layers.empty() && plan.layers.size() != recipe.layers) || (!plan.heads.empty() && plan.heads.size() != heads))
+    return wrong(fmt::format("token statistics of some of {} layers and {} heads, but {} and {} are said to be wanted or not", recipe.layers,
+                             heads, plan.layers.size(), plan.heads.size()));
   return {};
 }
 
@@ -92,7 +97,7 @@ Status check_batch(const Recipe& recipe, std::span<const TokenPos> cached, const
   if (recipe.learned_positions && batch.positions.back() >= recipe.learned_positions)
     return batch_error(fmt::format("position {} in row {}, the model has learned {} positions", batch.positions.back(),
                                    rows - 1, recipe.learned_positions));
-  if (options.token_stats) SPANSCOPE_TRY(check_token_stats(options, rows));
+  if (options.token_stats) SPANSCOPE_TRY(check_token_stats(options, recipe, rows));
   if (options.plan) {
     if (!options.sink)
       return make_error(ErrorCode::invalid, "SPAN-PLAN", "a plan without a sink for its records");

@@ -56,6 +56,7 @@ MassFold::MassFold(const RecordPlan& plan, const Recipe& recipe, uint32_t rows, 
 
 void MassFold::begin_layer(uint32_t layer) {
   layer_ = layer;
+  rows_wanted_ = plan_.wants_rows(layer);
   for (auto* sums : {&head_mass_, &inside_, &query_leaf_, &learned_sink_, &unattributed_})
     std::fill(sums->begin(), sums->end(), 0.0);
   std::fill(head_spike_.begin(), head_spike_.end(), -1.0);
@@ -78,7 +79,7 @@ void MassFold::fold_head(uint32_t head, uint32_t first_row, uint32_t rows, const
   for (uint32_t i = 0; i < rows; ++i) {
     const uint32_t row = first_row + i;
     const double* mass = this->mass(i, head);
-    if (!row_mass_.empty()) {
+    if (rows_wanted_) {
       float* out = row_mass_.data() + (size_t(row) * heads_ + head) * columns();
       for (uint32_t s = 0; s < columns(); ++s) out[s] = float(mass[s]);
     }
@@ -173,7 +174,7 @@ LayerRecord MassFold::record() const {
   r.spike_row = spike_row_.data();
   r.events = events_.data();
   r.event_count = events_.size();
-  r.row_mass = row_mass_.empty() ? nullptr : row_mass_.data();
+  r.row_mass = rows_wanted_ ? row_mass_.data() : nullptr;
   r.row_lse = row_lse_.empty() ? nullptr : row_lse_.data();
   return r;
 }

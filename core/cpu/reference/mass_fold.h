@@ -56,6 +56,7 @@ class MassFold {
   mutable std::vector<uint16_t> spike_head_;
   mutable std::vector<uint32_t> spike_row_;
   std::vector<ReadEvent> events_;
+  bool rows_wanted_ = false;  // of this layer
   std::vector<float> row_mass_, row_lse_;
 };
 

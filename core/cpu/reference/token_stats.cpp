@@ -36,7 +36,9 @@ void TokenStatsFold::attention(const AttentionInput& in) {
   std::fill(window_count_.begin(), window_count_.end(), 0u);
   std::vector<std::vector<float>> scores(pool_.threads(), std::vector<float>(slots_));
   pool_.parallel_for(recipe_.query_heads,
-                     [&](size_t h, unsigned thread) { head(in, uint32_t(h), scores[thread]); });
+                     [&](size_t h, unsigned thread) {
+                       if (plan_.wants_head(in.layer, uint32_t(h), recipe_.query_heads)) head(in, uint32_t(h), scores[thread]);
+                     });
 }
 
 void TokenStatsFold::head(const AttentionInput& in, uint32_t head, std::vector<float>& scores) {
