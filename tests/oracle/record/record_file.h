@@ -56,7 +56,7 @@ inline Recorded record_to_file(Backend& backend, Replay& replay, const Tokenizer
   Recorded out;
   out.outcome = take(record_session(backend, replay, tokenizer, writer.get(), header, messages, request));
   writer.reset();
-  out.session = take(load_session(file.path()));
+  out.session = take(load_session(file.path(), true));
   return out;
 }
 
