@@ -22,8 +22,9 @@ namespace {
 
 struct RecordOptions {
   std::string model, chat, ids, spans, output, path = "fast", detail = "span", generate, split = "256", overflow = "stop";
-  bool force = false, routing = false, no_text = false, dry_run = false;
-  CLI::Option* generate_option = nullptr;
+  std::string rows, keys, layers, heads, windows = "32";
+  bool force = false, routing = false, no_text = false, dry_run = false, pairs = false, values = false;
+  CLI::Option *generate_option = nullptr, *rows_option = nullptr, *keys_option = nullptr;
   uint32_t max_tokens = 1024, context = 0;
   double lambda = 0.9;
   float theta_rec = 0.20f, factor = 3.0f;
@@ -55,6 +56,60 @@ Result<GenerateMode> generate_mode(const RecordOptions& o) {
     mode.turn = uint32_t(n);
   }
   return mode;
+}
+
+// "3,5..9" as [count], for --layers.
+Result<std::vector<uint8_t>> chosen_layers(const std::string& text, uint32_t count) {
+  std::vector<uint8_t> out(count, 0);
+  const auto wrong = [&](const std::string& part) {
+    return usage(fmt::format("expected layers 0..{} as 3,5..9, found \"{}\"", count - 1, part), "--layers");
+  };
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, comma - at);
+    const size_t dots = part.find("..");
+    const auto number = [&](const std::string& digits) -> int64_t {
+      if (digits.empty() || digits.size() > 6 || digits.find_first_not_of("0123456789") != std::string::npos) return -1;
+      return std::stol(digits);
+    };
+    const int64_t first = number(part.substr(0, dots)), last = dots == std::string::npos ? first : number(part.substr(dots + 2));
+    if (first < 0 || last < first || last >= int64_t(count)) return wrong(part);
+    for (int64_t l = first; l <= last; ++l) out[size_t(l)] = 1;
+    at = comma + 1;
+  }
+  return out;
+}
+
+// What to keep beyond span detail, as the options say it.
+Result<RecorderOptions> recorder_options(const RecordOptions& o, const Recipe& recipe) {
+  RecorderOptions out;
+  out.theta_rec = o.theta_rec;
+  out.factor = o.factor;
+  out.lambda = o.lambda;
+  out.routing = o.routing;
+  out.text = !o.no_text;
+  out.heads = o.detail != "span";
+  out.tokens = o.detail == "token";
+  if (o.rows_option->count()) out.rows = o.rows == "heads" ? RowDetail::heads : RowDetail::layers;
+  out.pairs = o.pairs;
+  if (o.keys_option->count()) out.keys = o.keys == "layer0" ? KeyDetail::first_layer : KeyDetail::all;
+  out.values = o.values;
+  out.stat_windows.clear();
+  for (size_t at = 0; at <= o.windows.size();) {
+    const size_t comma = std::min(o.windows.find(',', at), o.windows.size());
+    const std::string part = o.windows.substr(at, comma - at);
+    if (part.empty() || part.size() > 6 || part.find_first_not_of("0123456789") != std::string::npos || std::stoul(part) == 0 ||
+        out.stat_windows.size() == kMaxStatWindows)
+      return usage(fmt::format("expected up to {} numbers of rows from 1 as 8,32, found \"{}\"", kMaxStatWindows, o.windows), "--windows");
+    out.stat_windows.push_back(uint32_t(std::stoul(part)));
+    at = comma + 1;
+  }
+  if (!o.layers.empty()) {
+    auto layers = chosen_layers(o.layers, recipe.layers);
+    if (!layers) return std::move(layers).error();
+    for (uint32_t l = 0; l < recipe.layers; ++l) out.kept_heads.insert(out.kept_heads.end(), recipe.query_heads, (*layers)[l]);
+  }
+  return out;
 }
 
 struct Prepared {
@@ -110,7 +165,9 @@ int dry_run(const RecordOptions& o, const Context& context) {
   if (!model) return report_error(model.error());
   auto prepared = prepare(o, **model);
   if (!prepared) return report_error(prepared.error());
-  RecordSizes sizes(**model, o.routing, !o.no_text, o.detail == "head");
+  auto options = recorder_options(o, (*model)->recipe);
+  if (!options) return report_error(options.error());
+  RecordSizes sizes(**model, *options);
   Replay& replay = *prepared->replay;
   OrderedJson turns = OrderedJson::array();
   while (!replay.done()) {
@@ -134,8 +191,10 @@ int dry_run(const RecordOptions& o, const Context& context) {
                        {"message", s.message < 0 ? OrderedJson() : OrderedJson(s.message)},
                        {"parent", s.parent == kNoSpan ? OrderedJson() : OrderedJson(s.parent)},
                        {"tokens", s.tokens}, {"birth_turn", s.birth + 1}});
+    OrderedJson kinds = OrderedJson::object();
+    for (const auto& [kind, bytes] : sizes.by_kind()) kinds[kind] = bytes;
     OrderedJson document = {{"turns", turns}, {"spans", spans}, {"predicted_file_bytes", sizes.file_bytes()},
-                            {"needed_memory_bytes", sizes.memory_bytes()}};
+                            {"predicted_bytes_by_kind", kinds}, {"needed_memory_bytes", sizes.memory_bytes()}};
     std::puts(document.dump(2, ' ', false, OrderedJson::error_handler_t::replace).c_str());
     return kExitOk;
   }
@@ -154,9 +213,6 @@ int dry_run(const RecordOptions& o, const Context& context) {
 int run(const RecordOptions& o, const Context& context) {
   if (o.chat.empty() == o.spans.empty())
     return report_error(usage("give either --chat, or --spans (with --ids unless the file holds \"tokens\")", "record"));
-  if (o.detail != "span" && o.detail != "head")
-    return report_error(make_error(ErrorCode::unsupported, "SPAN-DETAIL",
-                                   "detail \"" + o.detail + "\" cannot be recorded by this version; it records span and head", "--detail"));
   if (!(o.theta_rec > 0 && o.theta_rec < 0.9f))
     return report_error(usage("expected a number between 0 and 0.9", "--theta-rec"));
   if (!(o.factor >= 1)) return report_error(usage("expected a number from 1", "--read-factor"));
@@ -179,6 +235,8 @@ int run(const RecordOptions& o, const Context& context) {
     prepared = prepare(o, **model);
     if (!prepared) return report_error(prepared.error());
   }
+  auto options = recorder_options(o, (*model)->recipe);
+  if (!options) return report_error(options.error());
   auto backend = make_backend(*model, o.path, context);
   if (!backend) return report_error(backend.error());
   auto writer = SessionWriter::create(o.output, o.force);
@@ -194,12 +252,7 @@ int run(const RecordOptions& o, const Context& context) {
   header.knobs = knobs_set();
 
   RecordRequest request;
-  request.recorder.theta_rec = o.theta_rec;
-  request.recorder.factor = o.factor;
-  request.recorder.lambda = o.lambda;
-  request.recorder.heads = o.detail == "head";
-  request.recorder.routing = o.routing;
-  request.recorder.text = !o.no_text;
+  request.recorder = std::move(*options);
   request.generate = *generate;
   request.stop = context.stop;
   const std::string rows = knob("SPANSCOPE_PASS_ROWS");
@@ -258,7 +311,18 @@ void add_record(CLI::App& parent, Context& context) {
           ->expected(0, 1);
   c->add_option("--max-tokens", o->max_tokens, "Most tokens of a generated answer")->check(CLI::Range(1u, 1000000u));
   c->add_option("--path", o->path, "reference or fast")->check(CLI::IsMember({"reference", "fast"}));
-  c->add_option("--detail", o->detail, "What to keep: span, or head (each head's profile of every span beside it)");
+  c->add_option("--detail", o->detail, "What to keep: span; head (each head's profile of every span beside it); token (statistics of every key and row too)")
+      ->check(CLI::IsMember({"span", "head", "token"}));
+  o->rows_option = c->add_option("--rows", o->rows, "Keep what each answer row gave each span, per layer; heads: per head")
+                       ->expected(0, 1)
+                       ->check(CLI::IsMember({"", "layers", "heads"}));
+  c->add_flag("--pairs", o->pairs, "Keep span-to-span mass per layer");
+  o->keys_option = c->add_option("--keys", o->keys, "Keep keys as they were before rotation, 16-bit; layer0: of the first layer only")
+                       ->expected(0, 1)
+                       ->check(CLI::IsMember({"", "all", "layer0"}));
+  c->add_flag("--values", o->values, "Keep values, 16-bit");
+  c->add_option("--layers", o->layers, "Keep what goes beyond span detail for these layers only: 3,5..9");
+  c->add_option("--windows", o->windows, "Token detail: column sums over the last rows before the answer, as many as these numbers say");
   c->add_flag("--routing", o->routing, "Keep expert ids and weights (mixture-of-experts models)");
   c->add_flag("--no-text", o->no_text, "Keep no text and no token ids");
   c->add_option("--split", o->split, "Longest leaf in tokens, or message, or paragraph");

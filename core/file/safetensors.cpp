@@ -63,6 +63,18 @@ bool tensor_name_ok(std::string_view name, uint32_t limit) {
 uint32_t dtype_size(DType dtype) { return kTypes[size_t(dtype)].size; }
 const char* dtype_name(DType dtype) { return kTypes[size_t(dtype)].name; }
 
+Result<std::vector<uint16_t>> Blob::get_f16(std::string_view name, uint64_t expected) const {
+  const Tensor* t = find(name);
+  if (!t) return make_error(ErrorCode::not_found, "SPAN-TENSOR", "tensor missing", std::string(name));
+  const uint64_t n = t->data.size() / 2;
+  if (t->dtype != DType::f16 || (expected != UINT64_MAX && n != expected))
+    return make_error(ErrorCode::corrupt, "SPAN-TENSOR",
+                      "expected " + std::to_string(expected) + " values of F16, found " + std::to_string(n) + " of " + dtype_name(t->dtype), std::string(name));
+  std::vector<uint16_t> out(n);
+  if (n) std::memcpy(out.data(), t->data.data(), n * 2);
+  return out;
+}
+
 const Tensor* Blob::find(std::string_view name) const {
   for (const Tensor& t : tensors)
     if (t.name == name) return &t;

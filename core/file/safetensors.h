@@ -59,6 +59,12 @@ struct Blob {
   void add(std::string name, std::vector<uint64_t> shape, const std::vector<T>& values) {
     add<T>(std::move(name), std::move(shape), std::span<const T>(values));
   }
+  // 16-bit floats by their bits.
+  void add_f16(std::string name, std::vector<uint64_t> shape, std::span<const uint16_t> bits) {
+    add<uint16_t>(std::move(name), std::move(shape), bits);
+    tensors.back().dtype = DType::f16;
+  }
+  Result<std::vector<uint16_t>> get_f16(std::string_view name, uint64_t expected = UINT64_MAX) const;
   // Values of a tensor that must exist with this type and number of elements (expected = UINT64_MAX: any number).
   template <class T>
   Result<std::vector<T>> get(std::string_view name, uint64_t expected = UINT64_MAX) const {

@@ -338,7 +338,7 @@ class Loop {
       const Ledger ledger = header_.has_text ? replay_.ledger() : without_text(replay_.ledger(), salt_);
       if (writer_) {
         SPANSCOPE_TRY(write_changes(ledger));
-        SPANSCOPE_TRY(write_turn(*writer_, *turn, header_));
+        SPANSCOPE_TRY(write_turn(*writer_, *turn, header_, ledger));
         SPANSCOPE_TRY(writer_->sync());
         turn->drop_details();  // the file has them: nobody keeps gigabytes for nothing
       }

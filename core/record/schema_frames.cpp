@@ -7,6 +7,7 @@
 
 #include "core/base/json.h"
 #include "core/model/token_stats.h"
+#include "core/record/profile_shares.h"
 
 namespace spanscope::schema {
 
@@ -255,15 +256,22 @@ Status read_mass(const Blob& blob, TurnRecord& t, const SessionData& s) {
   SPANSCOPE_TAKE(t.profile_spans, uint32_t, "profile_spans", UINT64_MAX)
   for (SpanId id : t.profile_spans)
     if (id >= s.ledger.spans.size()) return broken("a profile of span " + std::to_string(id) + ", which is not in the ledger");
-  SPANSCOPE_TAKE(t.layer_mass, float, "layer_mass", l * 2 * t.profile_spans.size())
+  if (!blob.find("layer_share")) {
+    SPANSCOPE_TAKE(t.layer_mass, float, "layer_mass", l * 2 * t.profile_spans.size())
+    return {};
+  }
+  auto shares = blob.get_f16("layer_share", l * 2 * t.profile_spans.size());
+  if (!shares) return std::move(shares).error();
+  t.layer_mass = from_shares(*shares, profile_rows(t, s.ledger), s.header.query_heads);
   return {};
 }
 
 // Behind the turn's mass frame, which names the spans. Layers (or chosen heads) come in order and without a gap.
 Status read_profile(const Blob& blob, TurnRecord& t, const SessionData& s) {
-  const Tensor* stored = blob.find("head_mass");
+  const bool shares = blob.find("head_share");
+  const Tensor* stored = blob.find(shares ? "head_share" : "head_mass");
   const bool chosen = !s.header.kept_heads.empty();
-  if (!stored || stored->shape.size() != (chosen ? 3 : 4)) return broken("a profile without head_mass of the right dimensions");
+  if (!stored || stored->shape.size() != (chosen ? 3 : 4)) return broken("a profile without numbers of the right dimensions");
   const uint64_t heads = chosen ? 1 : s.header.query_heads, of_layer = heads * 2 * t.profile_spans.size();
   const std::vector<uint64_t>& shape = stored->shape;
   if (of_layer == 0 || (!chosen && shape[1] != heads) || shape[shape.size() - 2] != 2 || shape.back() != t.profile_spans.size())
@@ -272,8 +280,15 @@ Status read_profile(const Blob& blob, TurnRecord& t, const SessionData& s) {
   const uint64_t expected = t.head_mass.size() / of_layer, most = chosen ? s.header.pairs_kept().size() : s.header.layers;
   if (first == blob.metadata.end() || first->second != std::to_string(expected) || expected + shape[0] > most)
     return broken((chosen ? "a profile that does not begin at head " : "a profile that does not begin at layer ") + std::to_string(expected));
-  auto values = blob.get<float>("head_mass", stored->shape[0] * of_layer);
-  if (!values) return std::move(values).error();
+  Result<std::vector<float>> values = std::vector<float>();
+  if (shares) {
+    auto bits = blob.get_f16("head_share", shape[0] * of_layer);
+    if (!bits) return std::move(bits).error();
+    values = from_shares(*bits, profile_rows(t, s.ledger), 1);
+  } else {
+    values = blob.get<float>("head_mass", shape[0] * of_layer);
+    if (!values) return std::move(values).error();
+  }
   t.head_mass.insert(t.head_mass.end(), values->begin(), values->end());
   return {};
 }

@@ -13,7 +13,7 @@
 
 namespace spanscope::schema {
 
-inline constexpr uint32_t kVersion = 1;  // of every kind
+inline constexpr uint32_t kVersion = 1;  // of kinds that never changed
 inline constexpr uint64_t kProfileBytes = 2u << 20;  // of one profile frame's content, about
 
 // As the header names them, by enum value.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What the frames hold. Every kind is at version 1.
+// What the frames hold. Versions: schema_versions.h.
 //   session     metadata "header": JSON of SessionHeader
 //   ledger      arrays over spans (replacing earlier rows of the same id), strings as one byte array with ends; messages
 //   turn_begin  metadata "turn_data": JSON; layout u32 [S,4], phase u8 [rows]; ids i32, token_bytes u32, text u8 unless --no-text
-//   mass        query_leaves, rows_q, mass_qk, uniform_qk, learned_sink, learned_sink_q, unattributed, spike ..., profile_spans, layer_mass
-//   profile     head_mass of some layers [layers,heads,2,P], first_layer in the metadata: head detail only. Of chosen heads:
-//               [heads kept,2,P], first_pair in the metadata
+//   mass        query_leaves, rows_q, mass_qk, uniform_qk, learned_sink, learned_sink_q, unattributed, spike ..., profile_spans;
+//               layer_share f16 (profile_shares.h), or layer_mass f32 where f16 would not do. Version 1 had layer_mass only
+//   profile     head_share f16, or head_mass f32, of some layers [layers,heads,2,P], first_layer in the metadata: head detail
+//               only. Of chosen heads: [heads kept,2,P], first_pair in the metadata. Version 1 had head_mass only
 //   tokenstat, residual, rows, pairs, keys, values   schema_details.cpp
 //   reads       events; counts of dropped ones
 //   routing     ids, weights, margin
@@ -19,7 +20,9 @@
 #include <algorithm>
 
 #include "core/base/json.h"
+#include "core/record/profile_shares.h"
 #include "core/record/schema_parts.h"
+#include "core/record/schema_versions.h"
 
 namespace spanscope {
 using namespace schema;
@@ -106,7 +109,7 @@ Status write_ledger(SessionWriter& writer, const Ledger& ledger, size_t first_sp
   return write_spans(writer, {ledger.spans.begin() + ptrdiff_t(first_span), ledger.spans.end()}, messages, first_message);
 }
 
-Status write_turn(SessionWriter& writer, const TurnRecord& t, const SessionHeader& header) {
+Status write_turn(SessionWriter& writer, const TurnRecord& t, const SessionHeader& header, const Ledger& ledger) {
   const uint64_t c = t.layout.size(), q = t.query_leaves.size(), l = header.layers;
   OrderedJson j = {{"turn", t.turn}, {"message", t.message}, {"open", t.open}, {"cut", t.cut}, {"generated", t.generated},
                    {"context", t.context}, {"executed_begin", t.executed_begin}, {"executed_end", t.executed_end},
@@ -138,8 +141,12 @@ Status write_turn(SessionWriter& writer, const TurnRecord& t, const SessionHeade
   mass.add<uint16_t>("spike_head", {c}, t.spike_head);
   mass.add<uint32_t>("spike_row", {c}, t.spike_row);
   mass.add<uint32_t>("profile_spans", {t.profile_spans.size()}, t.profile_spans);
-  mass.add<float>("layer_mass", {l, 2, t.profile_spans.size()}, t.layer_mass);
-  SPANSCOPE_TRY(writer.append({"mass", kVersion, t.turn}, std::move(mass)));
+  const ProfileRows rows = profile_rows(t, ledger);
+  if (const auto shares = to_shares(t.layer_mass, rows, header.query_heads))
+    mass.add_f16("layer_share", {l, 2, t.profile_spans.size()}, *shares);
+  else
+    mass.add<float>("layer_mass", {l, 2, t.profile_spans.size()}, t.layer_mass);
+  SPANSCOPE_TRY(writer.append({"mass", version_of("mass"), t.turn}, std::move(mass)));
 
   // Head profiles: as many layers a frame as its content may be long.
   uint64_t profile_frames = 0;
@@ -153,8 +160,10 @@ Status write_turn(SessionWriter& writer, const TurnRecord& t, const SessionHeade
       profile.metadata[header.kept_heads.empty() ? "first_layer" : "first_pair"] = std::to_string(first);
       std::vector<uint64_t> shape{count, 2, t.profile_spans.size()};
       if (header.kept_heads.empty()) shape.insert(shape.begin() + 1, heads);
-      profile.add<float>("head_mass", shape, std::span<const float>(t.head_mass).subspan(first * of_layer, count * of_layer));
-      SPANSCOPE_TRY(writer.append({"profile", kVersion, t.turn}, std::move(profile)));
+      const auto part = std::span<const float>(t.head_mass).subspan(first * of_layer, count * of_layer);
+      if (const auto shares = to_shares(part, rows, 1)) profile.add_f16("head_share", shape, *shares);
+      else profile.add<float>("head_mass", shape, part);
+      SPANSCOPE_TRY(writer.append({"profile", version_of("profile"), t.turn}, std::move(profile)));
     }
   }
 

@@ -17,7 +17,7 @@ Status write_header(SessionWriter& writer, const SessionHeader& header);
 // Spans and messages that are new since `first_span` / `first_message`.
 Status write_ledger(SessionWriter& writer, const Ledger& ledger, size_t first_span,
                     const std::vector<MessageInfo>& messages, size_t first_message);
-Status write_turn(SessionWriter& writer, const TurnRecord& turn, const SessionHeader& header);
+Status write_turn(SessionWriter& writer, const TurnRecord& turn, const SessionHeader& header, const Ledger& ledger);
 Status write_closing(SessionWriter& writer, const ClosingScalars& closing);
 // Findings about the conversation (what the model does not read, say). They come back in SessionData::findings.
 Status write_findings(SessionWriter& writer, const std::vector<Finding>& findings);

@@ -125,7 +125,7 @@ void make(const std::string& path, uint32_t leaves, uint32_t turns, uint32_t lay
       r.events.layer.push_back(uint16_t(noise.next() % layers)), r.events.head.push_back(uint16_t(noise.next() % kHeads));
       r.events.mass.push_back(0.2f + noise.mass(0.8f)), r.events.habit.push_back(noise.mass(0.1f));
     }
-    must(write_turn(**writer, r, h));
+    must(write_turn(**writer, r, h, s.ledger));
     must((*writer)->sync());
   }
   ClosingScalars c;

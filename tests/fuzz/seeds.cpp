@@ -144,7 +144,7 @@ int main(int argc, char** argv) {
   const std::string recorded = (dir / "session/recorded").string();
   auto second = SessionWriter::create(recorded, true);
   if (!second || !write_header(**second, tiny.header) || !write_ledger(**second, tiny.ledger, 0, tiny.messages, 0) ||
-      !write_turn(**second, tiny.turns[0], tiny.header) || !write_findings(**second, {{Grade::warning, "SPAN-X", "m", "w", {}}}) ||
+      !write_turn(**second, tiny.turns[0], tiny.header, tiny.ledger) || !write_findings(**second, {{Grade::warning, "SPAN-X", "m", "w", {}}}) ||
       !write_closing(**second, tiny.closing) || !(*second)->finish())
     return 1;
   const auto content = SessionReader::open(recorded);

@@ -125,7 +125,7 @@ TEST_CASE("a turn that is gone altogether is named") {
   REQUIRE(write_header(**writer, s.header));
   for (uint32_t t : {0u, 1u, 3u}) {
     if (t == 3) REQUIRE(write_ledger(**writer, s.ledger, 5, s.messages, 3));
-    if (t == 3) REQUIRE(write_turn(**writer, s.turns[3], s.header));
+    if (t == 3) REQUIRE(write_turn(**writer, s.turns[3], s.header, s.ledger));
     else write_one_turn(**writer, s, t);
   }
   REQUIRE((*writer)->finish());

@@ -91,7 +91,7 @@ TEST_CASE("a follower in another thread sees every turn of a running writer once
       Ledger ledger;
       ledger.spans.assign(data.ledger.spans.begin(), data.ledger.spans.begin() + ptrdiff_t(4 + t));
       must(write_ledger(**writer, ledger, first, {data.messages.begin(), data.messages.begin() + ptrdiff_t(2 + t)}, t == 0 ? 0 : 1 + t));
-      must(write_turn(**writer, data.turns[t], data.header));
+      must(write_turn(**writer, data.turns[t], data.header, data.ledger));
       must((*writer)->sync());
       std::this_thread::sleep_for(std::chrono::milliseconds(t % 4));
     }
@@ -141,7 +141,7 @@ TEST_CASE("a writer that is killed at random moments: every closed turn, then no
         Ledger ledger;
         ledger.spans.assign(data.ledger.spans.begin(), data.ledger.spans.begin() + ptrdiff_t(4 + t));
         if (!write_ledger(**writer, ledger, t == 0 ? 0 : 3 + t, {data.messages.begin(), data.messages.begin() + ptrdiff_t(2 + t)}, t == 0 ? 0 : 1 + t) ||
-            !write_turn(**writer, data.turns[t], data.header) || !(*writer)->sync() || ::write(ends[1], "t", 1) != 1)
+            !write_turn(**writer, data.turns[t], data.header, data.ledger) || !(*writer)->sync() || ::write(ends[1], "t", 1) != 1)
           ::_exit(1);
       }
       for (;;) ::pause();

@@ -66,7 +66,7 @@ void write_one_turn(SessionWriter& writer, const SessionData& s, uint32_t turn) 
   ledger.spans.assign(s.ledger.spans.begin(), s.ledger.spans.begin() + ptrdiff_t(end_span));
   std::vector<MessageInfo> messages(s.messages.begin(), s.messages.begin() + ptrdiff_t(end_message));
   REQUIRE(write_ledger(writer, ledger, first_span, messages, first_message));
-  REQUIRE(write_turn(writer, s.turns[turn], s.header));
+  REQUIRE(write_turn(writer, s.turns[turn], s.header, s.ledger));
   REQUIRE(writer.sync());
 }
 

@@ -38,7 +38,7 @@ std::string write_session(const QTemporaryDir& folder, bool finish = true) {
   const SessionData& s = *session64();
   REQUIRE(write_header(**writer, s.header));
   REQUIRE(write_ledger(**writer, s.ledger, 0, s.messages, 0));
-  for (const TurnRecord& t : s.turns) REQUIRE(write_turn(**writer, t, s.header));
+  for (const TurnRecord& t : s.turns) REQUIRE(write_turn(**writer, t, s.header, s.ledger));
   if (finish) REQUIRE((*writer)->finish());
   return path;
 }

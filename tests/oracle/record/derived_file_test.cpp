@@ -47,8 +47,8 @@ void record_and_check(const std::string& family, const std::string& path, uint32
   CHECK(r.session->findings.empty());
   for (const TurnRecord& turn : r.session->turns) CHECK(turn.head_mass.empty() != request.recorder.heads);
   CHECK(r.session->header.routing == (family == "mixtral" || family == "gpt-oss"));
-  check_session(*r.session, *d);
-  check_session(*r.outcome.session, *d);
+  check_session(*r.session, *d, true);
+  check_session(*r.outcome.session, *d, false);
   check_closing(*r.session);
 }
 

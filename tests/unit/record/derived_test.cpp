@@ -84,7 +84,7 @@ void check_family(const std::string& family, uint32_t pass_rows) {
     session.ledger = (*replay)->ledger();
   }
   habits.finish(family + " habit");
-  check_session(session, *d);
+  check_session(session, *d, false);
 }
 
 }  // namespace
