@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "app/commands/command.h"
+#include "app/commands/export_details.h"
 #include "app/commands/session_json.h"
 #include "app/commands/table.h"
 #include "core/base/files.h"
@@ -83,7 +84,7 @@ ExportTable mass_table(const SessionData& s) {
 ExportTable layer_table(const SessionData& s) {
   ExportTable t;
   t.columns = {"turn", "layer", "rows", "span", "mass"};
-  t.caption = {"mass on the span per layer, summed over heads; rows = answer or consumer"};
+  t.caption = {"mass on the span per layer, summed over heads, kept to about 0.05 %; rows = answer or consumer"};
   for (const TurnRecord& turn : s.turns) {
     const size_t p_count = turn.profile_spans.size();
     for (size_t l = 0; l < s.header.layers; ++l)
@@ -97,15 +98,14 @@ ExportTable layer_table(const SessionData& s) {
 ExportTable head_table(const SessionData& s) {
   ExportTable t;
   t.columns = {"turn", "layer", "head", "rows", "span", "mass"};
-  t.caption = {"mass on the span per layer and query head; rows = answer or consumer"};
+  t.caption = {"mass on the span per layer and query head, kept to about 0.05 %; rows = answer or consumer"};
   for (const TurnRecord& turn : s.turns) {
     size_t at = 0;
     if (turn.head_mass.empty()) continue;
-    for (size_t l = 0; l < s.header.layers; ++l)
-      for (size_t h = 0; h < s.header.query_heads; ++h)
-        for (size_t set = 0; set < 2; ++set)
-          for (const SpanId span : turn.profile_spans)
-            t.rows.push_back({turn.turn + 1, l, h, set ? "consumer" : "answer", span, turn.head_mass[at++]});
+    for (const uint32_t pair : s.header.pairs_kept())
+      for (size_t set = 0; set < 2; ++set)
+        for (const SpanId span : turn.profile_spans)
+          t.rows.push_back({turn.turn + 1, pair / s.header.query_heads, pair % s.header.query_heads, set ? "consumer" : "answer", span, turn.head_mass[at++]});
   }
   return t;
 }
@@ -183,6 +183,13 @@ Blob arrays(const SessionData& s, const std::string& what) {
       blob.add<float>(p + "layer", {l, 2, t.profile_spans.size()}, t.layer_mass);
     } else if (what == "head" && !t.head_mass.empty()) {
       blob.add<uint32_t>(p + "spans", {t.profile_spans.size()}, t.profile_spans);
+      // Of chosen heads: one line each, `pairs` = layer * query heads + head.
+      if (!s.header.kept_heads.empty()) {
+        const std::vector<uint32_t> pairs = s.header.pairs_kept();
+        blob.add<uint32_t>(p + "pairs", {pairs.size()}, pairs);
+        blob.add<float>(p + "head", {pairs.size(), 2, t.profile_spans.size()}, t.head_mass);
+        continue;
+      }
       blob.add<float>(p + "head", {l, s.header.query_heads, 2, t.profile_spans.size()}, t.head_mass);
     } else if (what == "events") {
       const uint64_t n = t.events.size();
@@ -208,21 +215,23 @@ bool ends_with(const std::string& text, const std::string& end) {
 }
 
 int run(const ExportOptions& o, const Context& context) {
-  auto session = load_session(o.session);
+  auto session = load_session(o.session, is_detail_export(o.what));
   if (!session) return report_error(session.error());
   const SessionData& s = **session;
   if (o.what == "routing" && !s.header.routing)
     return report_error(make_error(ErrorCode::not_found, "SPAN-NOT-CAPTURED", "routing was not captured; record with --routing", o.session));
-  if (o.what == "head" && s.header.detail != "head")
+  if (const std::string option = detail_option(s.header, o.what); !option.empty())
+    return report_error(make_error(ErrorCode::not_found, "SPAN-NOT-CAPTURED", o.what + " were not captured; record with " + option, o.session));
+  if (o.what == "head" && s.header.detail == "span")
     return report_error(make_error(ErrorCode::not_found, "SPAN-NOT-CAPTURED", "head profiles were not captured; record with --detail head", o.session));
   if (o.theta < s.header.theta_rec)
     return report_error(make_error(ErrorCode::invalid, "SPAN-THETA",
                                    fmt::format("the session holds reads from {:.2f} up, {:.2f} was asked for", s.header.theta_rec, o.theta), o.session));
   const int status = !s.finished || has_loss(s.findings) ? kExitLoss : kExitOk;
   if (ends_with(o.output, ".safetensors")) {
-    if (o.what != "mass" && o.what != "layer" && o.what != "head" && o.what != "events" && o.what != "routing")
+    if (o.what != "mass" && o.what != "layer" && o.what != "head" && o.what != "events" && o.what != "routing" && !is_detail_export(o.what))
       return report_error(make_error(ErrorCode::unsupported, "SPAN-USAGE", o.what + " is a table with text; write it as .csv or .json", o.output));
-    Blob blob = arrays(s, o.what);
+    Blob blob = is_detail_export(o.what) ? detail_arrays(s, o.what) : arrays(s, o.what);
     blob.metadata = {{"session", s.header.session_id}, {"what", o.what}, {"model", s.header.model_name}};
     if (auto written = write_safetensors_file(o.output, blob, o.force); !written) return report_error(written.error());
     return status;
@@ -230,8 +239,11 @@ int run(const ExportOptions& o, const Context& context) {
   const bool csv = ends_with(o.output, ".csv");
   if (!csv && !ends_with(o.output, ".json") && o.output != "-")
     return report_error(make_error(ErrorCode::unsupported, "SPAN-USAGE", "expected a name that ends in .csv, .json or .safetensors", o.output));
+  if (is_detail_export(o.what) && !has_detail_table(o.what))
+    return report_error(make_error(ErrorCode::unsupported, "SPAN-USAGE", o.what + " are arrays; write them as .safetensors", o.output));
   ExportTable table;
-  if (o.what == "reads") table = reads_table(s, o.theta);
+  if (is_detail_export(o.what)) table = detail_table(s, o.what);
+  else if (o.what == "reads") table = reads_table(s, o.theta);
   else if (o.what == "events") table = events_table(s);
   else if (o.what == "mass") table = mass_table(s);
   else if (o.what == "layer") table = layer_table(s);
@@ -252,8 +264,8 @@ void add_export(CLI::App& parent, Context& context) {
   auto* c = parent.add_subcommand("export", "The numbers of a session as CSV, JSON or safetensors");
   c->footer("Example:\n  spanscope export demo12.span --what reads -o reads.csv");
   c->add_option("session", o->session, "Session file")->required();
-  c->add_option("--what", o->what, "reads, events, mass, layer, routing, turns or spans")
-      ->check(CLI::IsMember({"reads", "events", "mass", "layer", "head", "routing", "turns", "spans"}));
+  c->add_option("--what", o->what, "reads, events, mass, layer, head, routing, turns, spans; tokens, rows, pairs, keys, values")
+      ->check(CLI::IsMember({"reads", "events", "mass", "layer", "head", "routing", "turns", "spans", "tokens", "rows", "pairs", "keys", "values"}));
   c->add_option("--output,-o", o->output, "FILE.csv, FILE.json, FILE.safetensors, or - (CSV on stdout; JSON with --json)")->required();
   c->add_option("--theta", o->theta, "Strength from which a look counts as a read (default 0.30)");
   c->add_flag("--force", o->force, "Overwrite an existing output");

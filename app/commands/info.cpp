@@ -143,6 +143,9 @@ int run(const InfoOptions& o, const Context& context) {
     OrderedJson document = {
         {"session", o.session}, {"session_id", h.session_id}, {"program_version", h.program_version},
         {"finished", s.finished}, {"bytes", s.file_bytes}, {"detail", h.detail}, {"routing", h.routing}, {"text", h.has_text},
+        {"rows", h.rows == RowDetail::none ? OrderedJson() : OrderedJson(h.rows == RowDetail::heads ? "heads" : "layers")}, {"pairs", h.pairs},
+        {"keys", h.keys == KeyDetail::none ? OrderedJson() : OrderedJson(h.keys == KeyDetail::all ? "all" : "layer0")}, {"values", h.values},
+        {"kept_heads", h.kept_heads.empty() ? OrderedJson() : OrderedJson(h.pairs_kept())}, {"stat_windows", h.stat_windows},
         {"model", {{"name", h.model_name}, {"family", h.model_family}, {"path", h.model_path}, {"digest", h.model_digest},
                    {"weights", h.weight_types}, {"layers", h.layers}, {"query_heads", h.query_heads}, {"kv_heads", h.kv_heads},
                    {"head_dim", h.head_dim}, {"experts", h.experts}, {"experts_used", h.experts_used}}},
@@ -166,7 +169,13 @@ int run(const InfoOptions& o, const Context& context) {
              h.layers, h.query_heads, h.kv_heads);
   if (h.experts) fmt::print("experts   {} per layer, {} used; routing {}\n", h.experts, h.experts_used, h.routing ? "captured" : "not captured (record with --routing)");
   fmt::print("recorded  {} of {}, by {} with {} threads\n", h.mode, h.source, h.backend, h.threads);
-  fmt::print("detail    {}; text {}; reads from strength {:.2f}\n", h.detail, h.has_text ? "kept" : h.redacted.empty() ? "not captured (--no-text)" : "redacted", h.theta_rec);
+  std::string kept = h.detail;
+  if (h.rows != RowDetail::none) kept += h.rows == RowDetail::heads ? ", rows by head" : ", rows";
+  if (h.pairs) kept += ", pairs";
+  if (h.keys != KeyDetail::none) kept += h.keys == KeyDetail::all ? ", keys" : ", keys of layer 0";
+  if (h.values) kept += ", values";
+  if (!h.kept_heads.empty()) kept += fmt::format(" ({} of {} heads)", h.pairs_kept().size(), h.layers * h.query_heads);
+  fmt::print("detail    {}; text {}; reads from strength {:.2f}\n", kept, h.has_text ? "kept" : h.redacted.empty() ? "not captured (--no-text)" : "redacted", h.theta_rec);
   uint64_t events = 0;
   for (uint64_t n : shown->events) events += n;
   fmt::print("holds     {} turns, {} spans, {} tokens in the last context, {} read events\n", s.turns.size(), s.ledger.spans.size(),

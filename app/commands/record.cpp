@@ -12,6 +12,7 @@
 #include "core/base/json.h"
 #include "core/base/knobs.h"
 #include "core/chat/conversation.h"
+#include "core/record/head_selection.h"
 #include "core/record/record_session.h"
 #include "core/span/replay.h"
 #include "core/text/chat_template.h"
@@ -81,7 +82,9 @@ Result<std::vector<uint8_t>> chosen_layers(const std::string& text, uint32_t cou
 }
 
 // What to keep beyond span detail, as the options say it.
-Result<RecorderOptions> recorder_options(const RecordOptions& o, const Recipe& recipe) {
+// `chosen`: which heads that means, as a sentence; empty when all are kept.
+Result<RecorderOptions> recorder_options(const RecordOptions& o, const Model& model, std::string& chosen) {
+  const Recipe& recipe = model.recipe;
   RecorderOptions out;
   out.theta_rec = o.theta_rec;
   out.factor = o.factor;
@@ -104,10 +107,22 @@ Result<RecorderOptions> recorder_options(const RecordOptions& o, const Recipe& r
     out.stat_windows.push_back(uint32_t(std::stoul(part)));
     at = comma + 1;
   }
+  // A map decides by itself for head detail only: token statistics of a few heads are asked for by name.
+  if (o.detail == "head" || !o.heads.empty()) {
+    auto map = load_head_map(model);
+    if (!map) return std::move(map).error();
+    auto choice = choose_heads(o.heads, recipe, *map ? &**map : nullptr);
+    if (!choice) return std::move(choice).error();
+    out.kept_heads = std::move(choice->mask);
+    chosen = std::move(choice->sentence);
+  }
   if (!o.layers.empty()) {
     auto layers = chosen_layers(o.layers, recipe.layers);
     if (!layers) return std::move(layers).error();
-    for (uint32_t l = 0; l < recipe.layers; ++l) out.kept_heads.insert(out.kept_heads.end(), recipe.query_heads, (*layers)[l]);
+    if (out.kept_heads.empty()) out.kept_heads.assign(size_t(recipe.layers) * recipe.query_heads, 1);
+    for (size_t i = 0; i < out.kept_heads.size(); ++i) out.kept_heads[i] = out.kept_heads[i] && (*layers)[i / recipe.query_heads];
+    if (std::find(out.kept_heads.begin(), out.kept_heads.end(), uint8_t(1)) == out.kept_heads.end())
+      return usage("no head is left: --heads names none in these layers", "--layers");
   }
   return out;
 }
@@ -165,7 +180,8 @@ int dry_run(const RecordOptions& o, const Context& context) {
   if (!model) return report_error(model.error());
   auto prepared = prepare(o, **model);
   if (!prepared) return report_error(prepared.error());
-  auto options = recorder_options(o, (*model)->recipe);
+  std::string chosen;
+  auto options = recorder_options(o, **model, chosen);
   if (!options) return report_error(options.error());
   RecordSizes sizes(**model, *options);
   Replay& replay = *prepared->replay;
@@ -235,12 +251,14 @@ int run(const RecordOptions& o, const Context& context) {
     prepared = prepare(o, **model);
     if (!prepared) return report_error(prepared.error());
   }
-  auto options = recorder_options(o, (*model)->recipe);
+  std::string chosen;
+  auto options = recorder_options(o, **model, chosen);
   if (!options) return report_error(options.error());
   auto backend = make_backend(*model, o.path, context);
   if (!backend) return report_error(backend.error());
   auto writer = SessionWriter::create(o.output, o.force);
   if (!writer) return report_error(writer.error());
+  if (!chosen.empty()) note(context, chosen);
   if (!o.no_text) note(context, o.output + " holds the conversation's text");
 
   SessionHeader header;
@@ -321,6 +339,9 @@ void add_record(CLI::App& parent, Context& context) {
                        ->expected(0, 1)
                        ->check(CLI::IsMember({"", "all", "layer0"}));
   c->add_flag("--values", o->values, "Keep values, 16-bit");
+  c->add_option("--heads", o->heads,
+                "Keep what goes beyond span detail for these heads only: all, map (those of the model's head map), or layer.head as 1.0,1.3,2.*; "
+                "head detail takes the map's where there is one");
   c->add_option("--layers", o->layers, "Keep what goes beyond span detail for these layers only: 3,5..9");
   c->add_option("--windows", o->windows, "Token detail: column sums over the last rows before the answer, as many as these numbers say");
   c->add_flag("--routing", o->routing, "Keep expert ids and weights (mixture-of-experts models)");

@@ -42,6 +42,20 @@ def against_export(folder):
         for what, name, array in pairs:
             same(array, exported[what].pop(p + name), p + name)
             compared += 1
+    # What is kept beyond views: every array of every layer.
+    for what, kind in (("tokens", "tokenstat"), ("rows", "rows"), ("pairs", "pairs")):
+        details = tensors(folder / f"{what}.safetensors")
+        for t in s.turns:
+            layers = s.details(t, kind)
+            assert sorted(layers) == list(range(s.header["layers"]))
+            for layer, arrays in layers.items():
+                for name, array in arrays.items():
+                    same(array, details.pop(f"t{t.turn + 1:02}.l{layer:02}.{name}"), (what, t.turn, layer, name))
+                    compared += 1
+            for name, array in (s.details(t, "residual")[-1] if what == "tokens" else {}).items():
+                same(array, details.pop(f"t{t.turn + 1:02}.residual.{name}"), name)
+        assert all(k.endswith("leaves") for k in details), list(details)
+    assert s.details(s.turns[0], "keys") == {}
     assert compared > 100 and not any(exported.values()), {k: list(v) for k, v in exported.items()}
 
     info = json.loads((folder / "info.json").read_text("utf-8"))

@@ -26,9 +26,9 @@ class PythonReader(ProgramTest):
         if not python:
             self.skipTest("no Python with numpy and zstandard")
         session = self.folder / "talk.span"
-        self.check_ok(spanscope("record", "--model", DEMO / "relay-moe.gguf", "--chat", DEMO / "demo12.json", "--routing", "--detail", "head", "-o", session))
+        self.check_ok(spanscope("record", "--model", DEMO / "relay-moe.gguf", "--chat", DEMO / "demo12.json", "--routing", "--detail", "token", "--rows", "--pairs", "-o", session))
         shutil.copy(DEMO / "demo12.json", self.folder / "chat.json")
-        for what in ("mass", "layer", "head", "events", "routing"):
+        for what in ("mass", "layer", "head", "events", "routing", "tokens", "rows", "pairs"):
             self.check_ok(spanscope("export", session, "--what", what, "-o", self.folder / f"{what}.safetensors"))
         (self.folder / "info.json").write_bytes(self.check_ok(spanscope("info", session, "--frames", "--json")).stdout)
         environment = dict(os.environ, PYTHONPATH=str(SOURCE / "packaging" / "python"), PYTHONDONTWRITEBYTECODE="1")

@@ -10,7 +10,10 @@ import numpy as np
 
 from .container import Arrays, Container, Damaged, Finding, Frame, SpanscopeError
 
-VERSIONS = {"session": 1, "ledger": 1, "turn_begin": 1, "mass": 1, "profile": 1, "reads": 1, "routing": 1, "turn_end": 1, "closing": 1, "note": 1}
+VERSIONS = {"session": 1, "ledger": 1, "turn_begin": 1, "mass": 2, "profile": 2, "reads": 1, "routing": 1, "turn_end": 1, "closing": 1, "note": 1,
+            "tokenstat": 1, "residual": 1, "rows": 1, "pairs": 1, "keys": 1, "values": 1}
+READABLE = {"mass": (1, 2), "profile": (1, 2)}  # others: the one of VERSIONS
+DETAILS = ("tokenstat", "residual", "rows", "pairs", "keys", "values")  # read when asked for: Session.details()
 KINDS = ("sink", "template", "content", "parent")
 GRADES = ("info", "warning", "loss", "error")
 PHASES = ("prompt", "answer", "recompute")
@@ -50,10 +53,13 @@ class Message:
 @dataclass
 class Turn:
     """One closed turn. `turn` counts from 0. arrays: by kind of frame ("turn_begin", "mass", "reads", "routing", ...), then by
-    name, exactly as the file holds them; core/record/session_data.h says what each is."""
+    name, exactly as the file holds them; core/record/session_data.h says what each is. Profiles that the file holds as 16-bit
+    shares (layer_share, head_share) are there as masses too (layer_mass, head_mass): share x rows x heads."""
     turn: int
     data: Dict[str, Any]
     arrays: Dict[str, Arrays] = field(default_factory=dict)
+    end: Dict[str, str] = field(default_factory=dict)   # what the turn's end says: how many frames of each kind there were
+    seq: int = -1                                       # of the turn's first frame
 
     @property
     def layout(self) -> np.ndarray:
@@ -147,10 +153,10 @@ class Session:
         for frame in self.frames:
             wanted = VERSIONS.get(frame.kind)
             part = open_turn is not None and frame.turn == open_turn.turn
-            if frame.kind == "loss" or (wanted is None and not part):
-                continue  # losses are findings already; unknown kinds outside a turn can be had with read()
+            if frame.kind == "loss" or frame.kind in DETAILS or (wanted is None and not part):
+                continue  # losses are findings already; unknown kinds outside a turn can be had with read(), details with details()
             try:
-                if wanted is not None and frame.version != wanted:
+                if wanted is not None and frame.version not in READABLE.get(frame.kind, (wanted,)):
                     raise Damaged(f"version {frame.version}, written by spanscope {self.header.get('program_version', '?')}; this program reads version {wanted}")
                 metadata, arrays = self._container.read(frame)
                 if frame.kind == "session":
@@ -172,6 +178,7 @@ class Session:
                     open_turn, whole = Turn(frame.turn or 0, {}), True
                     open_turn.data = json.loads(metadata["turn_data"])
                     open_turn.arrays["turn_begin"] = arrays
+                    open_turn.seq = frame.seq
                     self._check_begin(open_turn)
                 elif frame.kind == "turn_end":
                     if open_turn is None or open_turn.turn != frame.turn:
@@ -186,13 +193,20 @@ class Session:
                         for missing in range(self._turns[-1].turn + 1 if self._turns else 0, open_turn.turn):
                             if len(self._lost) < 1000:
                                 self._lose(missing, "is missing")
+                        open_turn.end = metadata
                         self._turns.append(open_turn)
                     open_turn = None
                 elif open_turn is not None and part:
                     if whole or wanted is None:
-                        if frame.kind == "profile" and "profile" in open_turn.arrays:  # some layers a frame, in order
-                            before = open_turn.arrays["profile"]["head_mass"]
-                            arrays = {"head_mass": np.concatenate([before, arrays["head_mass"]])}
+                        arrays = dict(arrays)
+                        if frame.kind == "mass":
+                            open_turn.arrays["mass"] = arrays
+                            self._masses(open_turn, arrays, "layer", self.header["query_heads"])
+                        elif frame.kind == "profile":
+                            self._masses(open_turn, arrays, "head", 1)
+                            if "profile" in open_turn.arrays:  # some layers a frame, in order
+                                before = open_turn.arrays["profile"]
+                                arrays = {name: np.concatenate([before[name], arrays[name]]) for name in before}
                         open_turn.arrays[frame.kind] = arrays
                         self._check_part(open_turn, frame.kind)
             except (Damaged, KeyError, ValueError, TypeError, IndexError) as error:
@@ -238,7 +252,46 @@ class Session:
 
     def _profiles_whole(self, turn: Turn, frames: str) -> bool:
         layers = len(turn.arrays["profile"]["head_mass"]) if "profile" in turn.arrays else 0
-        return layers == (0 if frames == "0" else self.header["layers"])
+        return layers == (0 if frames == "0" else len(self.header.get("kept_heads", ())) or self.header["layers"])
+
+    def _rows(self, turn: Turn) -> Tuple[int, np.ndarray]:
+        """Answer rows; and for every span of the turn's profile its consumer rows: prompt and answer rows at or behind its end."""
+        end = np.zeros(len(self.spans), np.int64)
+        position = np.zeros(turn.data["context"], np.int64)
+        for leaf, slot, length, first in turn.layout.astype(np.int64):
+            position[slot:slot + length] = first + np.arange(length)
+            at, steps = int(leaf), 0
+            end[at] = first + length
+            while self.spans[int(leaf)].kind == "content" and self.spans[at].parent is not None and steps < 64:
+                at, steps = self.spans[at].parent or 0, steps + 1
+                end[at] = max(end[at], first + length)
+        rows = np.sort(position[turn.data["executed_begin"]:turn.data["executed_end"]][turn.phase < 2])
+        return int((turn.phase == 1).sum()), len(rows) - np.searchsorted(rows, end[turn.arrays["mass"]["profile_spans"].astype(np.int64)])
+
+    def _masses(self, turn: Turn, arrays: Arrays, name: str, heads: int) -> None:
+        """Adds NAME_mass to arrays that hold NAME_share."""
+        if name + "_share" not in arrays:
+            return
+        answer, consumer = self._rows(turn)
+        rows = np.stack([np.full(len(consumer), answer), consumer]).astype(np.float64)
+        arrays[name + "_mass"] = (arrays[name + "_share"].astype(np.float64) * rows * heads).astype("<f4")
+
+    def details(self, turn: Turn, kind: str) -> Dict[int, Arrays]:
+        """What was kept of a turn beyond views, by layer: "tokenstat", "rows", "pairs", "keys" or "values"; "residual" stands
+        under -1. Empty: not captured. core/record/schema_details.cpp names the arrays. Raises SpanscopeError when a part is
+        missing or damaged."""
+        if kind not in DETAILS:
+            raise ValueError(f"{kind} is none of {', '.join(DETAILS)}")
+        out: Dict[int, Arrays] = {}
+        for frame in self.frames:
+            if frame.kind == kind and frame.turn == turn.turn and frame.seq > turn.seq:
+                if frame.version != VERSIONS[kind]:
+                    raise SpanscopeError("SPAN-VERSION", f"{self.path}: {kind} of version {frame.version}; this program reads {VERSIONS[kind]}")
+                metadata, arrays = self.read(frame)
+                out[int(metadata.get("layer", -1))] = arrays
+        if str(len(out)) != turn.end.get(kind, "0"):
+            raise SpanscopeError("SPAN-DETAIL-LOST", f"{self.path}: turn {turn.turn + 1} had {turn.end.get(kind, '0')} frames of {kind}, {len(out)} are there")
+        return out
 
     def _check_part(self, turn: Turn, kind: str) -> None:
         a, layers = turn.arrays[kind], self.header["layers"]
@@ -252,8 +305,10 @@ class Session:
         elif kind == "profile":
             spans = len(turn.arrays["mass"]["profile_spans"])
             shape = a["head_mass"].shape
-            if len(shape) != 4 or shape[0] > layers or shape[1:] != (self.header["query_heads"], 2, spans):
-                raise Damaged(f"head_mass has the shape {shape}, expected {(layers, self.header['query_heads'], 2, spans)}")
+            chosen = len(self.header.get("kept_heads", ()))
+            expected = (chosen, 2, spans) if chosen else (layers, self.header["query_heads"], 2, spans)
+            if len(shape) != len(expected) or shape[0] > expected[0] or shape[1:] != expected[1:]:
+                raise Damaged(f"head_mass has the shape {shape}, expected {expected}")
         elif kind == "reads":
             if any(a[name].shape != a["row"].shape for name in ("leaf", "layer", "head", "mass", "habit")):
                 raise Damaged("event columns of different lengths")
