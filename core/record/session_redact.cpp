@@ -40,6 +40,7 @@ class Redactor {
     if (kind == "ledger") return done(ledger(blob));
     if (kind == "turn_begin") return done(turn_begin(blob));
     if (kind == "note") return done(note(blob));
+    if (kind == "turn_end") blob.metadata.erase("keys"), blob.metadata.erase("values");  // it counts what is not there any more
     return std::any_of(std::begin(kNumbers), std::end(kNumbers), [&](const char* k) { return kind == k; });
   }
 
@@ -63,6 +64,8 @@ class Redactor {
     if (!json->is_object()) return make_error(ErrorCode::corrupt, "SPAN-NO-HEADER", "the header is not an object");
     OrderedJson& j = *json;
     j["has_text"] = false;
+    j["keys"] = "none";
+    j["values"] = false;
     j["redacted"] = names_ ? "names" : "text";
     if (names_) {
       j["source"] = j["model_path"] = "";
