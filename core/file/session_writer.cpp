@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -27,7 +28,7 @@
 namespace spanscope {
 namespace {
 
-constexpr size_t kQueueBytes = 64u << 20;  // content that may wait for the writer thread
+constexpr size_t kQueueBytes = 128u << 20;  // content that may wait for the writer thread
 
 std::string random_id() {
   uint8_t bytes[16];
@@ -112,6 +113,21 @@ class Writer : public SessionWriter {
     return drained();
   }
 
+  Result<uint64_t> request_sync() override {
+    SPANSCOPE_TRY(error());
+    if (!finished_) push(Job::of(Job::Kind::sync));
+    std::lock_guard lock(mutex_);
+    return marks_;
+  }
+  uint64_t synced() const override {
+    std::lock_guard lock(mutex_);
+    return synced_;
+  }
+  double seconds_waited() const override {
+    std::lock_guard lock(mutex_);
+    return waited_;
+  }
+
   Status finish() override {
     if (finished_) return error();
     SPANSCOPE_TRY(drained());
@@ -169,7 +185,13 @@ class Writer : public SessionWriter {
 
   void push(Job job) {
     std::unique_lock lock(mutex_);
-    room_.wait(lock, [&] { return queued_ < kQueueBytes || error_ || stop_; });
+    const auto has_room = [&] { return queued_ < kQueueBytes || error_ || stop_; };
+    if (!has_room()) {
+      const auto start = std::chrono::steady_clock::now();
+      room_.wait(lock, has_room);
+      waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+    marks_ += job.kind == Job::Kind::sync;
     queued_ += job.bytes.size();
     queue_.push_back(std::move(job));
     wake_.notify_all();
@@ -218,6 +240,10 @@ class Writer : public SessionWriter {
         failed = perform(job);
       } catch (const std::bad_alloc&) {
         failed = make_error(ErrorCode::memory, "SPAN-MEMORY", "no memory to compress a frame", path_);
+      }
+      if (!failed && job.kind == Job::Kind::sync) {
+        std::lock_guard lock(mutex_);
+        ++synced_;
       }
       if (failed) {
         std::lock_guard lock(mutex_);
@@ -315,6 +341,8 @@ class Writer : public SessionWriter {
   std::condition_variable wake_, room_, idle_;
   std::deque<Job> queue_;
   size_t queued_ = 0;
+  uint64_t marks_ = 0, synced_ = 0;  // sync requests: asked for, done
+  double waited_ = 0;
   bool stop_ = false, busy_ = false, finished_ = false;
   std::optional<Error> error_;
   std::vector<uint8_t> compressed_;  // writer thread only

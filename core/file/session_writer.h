@@ -28,7 +28,13 @@ class SessionWriter {
   virtual ~SessionWriter() = default;  // without finish() the file stays unfinished, and readable
   // Adds __metadata__ kind, v, session, seq (and turn) and queues the frame. Reports an earlier write error, if any.
   virtual Status append(const FrameTag& tag, Blob blob) = 0;
-  virtual Status sync() = 0;    // everything queued is on disk (fdatasync): called at each turn's end
+  virtual Status sync() = 0;    // everything queued is on disk (fdatasync)
+  // The same without waiting: once synced() has reached the mark, what was queued so far is on disk. Called at each turn's
+  // end. Reports an earlier write error, if any.
+  virtual Result<uint64_t> request_sync() = 0;
+  virtual uint64_t synced() const = 0;
+  // How long append() has waited so far because the disk was slower than what came: more than the queue holds.
+  virtual double seconds_waited() const = 0;
   virtual Status finish() = 0;  // index, seek table, fdatasync, close
   virtual uint64_t bytes_written() const = 0;
   virtual std::map<std::string, uint64_t> bytes_by_kind() const = 0;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/record/record_session.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <random>
 
 #include "core/base/digest.h"
@@ -103,6 +106,7 @@ class Loop {
         break;
       }
     }
+    if (writer_) note_slow_disk();
     session_->findings = replay_.findings();
     session_->findings.insert(session_->findings.end(), findings_.begin(), findings_.end());
     for (const TurnRecord& turn : session_->turns)
@@ -116,6 +120,7 @@ class Loop {
         SPANSCOPE_TRY(write_closing(*writer_, session_->closing));
       }
       SPANSCOPE_TRY(writer_->finish());
+      if (request_.progress) tell_closed(true);
       session_->finished = true;
       session_->file_bytes = writer_->bytes_written();
     }
@@ -339,7 +344,9 @@ class Loop {
       if (writer_) {
         SPANSCOPE_TRY(write_changes(ledger));
         SPANSCOPE_TRY(write_turn(*writer_, *turn, header_, ledger));
-        SPANSCOPE_TRY(writer_->sync());
+        auto mark = writer_->request_sync();
+        if (!mark) return std::move(mark).error();
+        mark_ = *mark;
         turn->drop_details();  // the file has them: nobody keeps gigabytes for nothing
       }
       session_->ledger = ledger;
@@ -373,6 +380,7 @@ class Loop {
 
   void report(TurnId turn, bool closed) {
     if (!request_.progress) return;
+    tell_closed(false);
     const double now = since(start_);
     if (!closed && now - reported_ < kReportSeconds) return;
     reported_ = now;
@@ -387,9 +395,31 @@ class Loop {
     p.seconds = now;
     p.tokens_per_second = p.seconds > 0 ? double(done_) / p.seconds : 0;
     p.seconds_left = p.tokens_per_second > 0 ? double(p.tokens_total - done_) / p.tokens_per_second : 0;
-    p.file_bytes = writer_ ? writer_->bytes_written() : 0;
     p.turn_closed = closed;
+    if (!closed) return tell(p);
+    closed_.push_back({mark_, p});
+    tell_closed(false);
+  }
+
+  void tell(RecordProgress& p) {
+    p.file_bytes = writer_ ? writer_->bytes_written() : 0;
     request_.progress(p);
+  }
+
+  // A turn is said to be closed when it is on disk: what was said stays true when the machine stops.
+  void tell_closed(bool all) {
+    while (!closed_.empty() && (all || !writer_ || closed_.front().mark <= writer_->synced())) {
+      tell(closed_.front().progress);
+      closed_.pop_front();
+    }
+  }
+
+  // The engine went on while frames were written, unless more came than the queue holds.
+  void note_slow_disk() {
+    const double waited = writer_->seconds_waited(), total = since(start_);
+    if (waited < 0.1 || waited < 0.01 * total) return;
+    findings_.push_back({Grade::warning, "SPAN-DISK-SLOW",
+                         fmt::format("the disk was slower than the recording: the model waited {:.1f} of {:.1f} s for it", waited, total), {}, {}});
   }
 
   Backend& backend_;
@@ -409,7 +439,12 @@ class Loop {
   std::vector<RowPhase> phases_;
   const std::string salt_ = random_salt();
   size_t messages_written_ = 0;
-  uint64_t done_ = 0;
+  uint64_t done_ = 0, mark_ = 0;
+  struct Closed {
+    uint64_t mark;  // of the writer: reached, and the turn is on disk
+    RecordProgress progress;
+  };
+  std::deque<Closed> closed_;  // turns that are not on disk yet
   double reported_ = -1;
   Clock::time_point start_;
 };

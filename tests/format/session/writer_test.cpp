@@ -2,9 +2,11 @@
 // The writer: blobs of any size, full disks, files taken away, a killed process; and readers that are not ours.
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -253,6 +255,70 @@ TEST_CASE("a writer that is killed leaves everything that was synced") {
     CHECK(closed_turns(**reader) >= synced);
     for (size_t i = 0; i < (*reader)->frames().size(); ++i) REQUIRE((*reader)->frame(i));
   }
+}
+
+TEST_CASE("a sync that is asked for is done later, in order, and says so; a failed one is reported") {
+  const Folder folder;
+  const std::string path = folder.file("later.span");
+  auto writer = SessionWriter::create(path, false);
+  REQUIRE(writer);
+  REQUIRE((*writer)->append({"session"}, numbers(0, 3)));
+  uint64_t last = 0;
+  for (uint32_t t = 0; t < 20; ++t) {
+    REQUIRE((*writer)->append({"turn_end", 1, t}, numbers(1, 1)));
+    const auto mark = (*writer)->request_sync();
+    REQUIRE(mark);
+    CHECK(*mark > last);
+    last = *mark;
+    CHECK((*writer)->synced() <= last);
+  }
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while ((*writer)->synced() < last && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  CHECK((*writer)->synced() == last);
+  CHECK(closed_turns(**SessionReader::open(path)) == 20);  // what is synced is in the file while it is open
+  CHECK((*writer)->seconds_waited() == 0);
+  std::filesystem::remove(path);
+  REQUIRE((*writer)->request_sync());  // this one fails, and whatever comes then says so
+  while ((*writer)->append({"mass"}, numbers(0, 1)) && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  const auto refused = (*writer)->request_sync();
+  REQUIRE(!refused);
+  CHECK(refused.error().tag == "SPAN-REMOVED");
+}
+
+TEST_CASE("a disk that is slower than what the queue holds makes append wait, and the time is known") {
+  const Folder folder;
+  const std::string path = folder.file("slow.span");
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);  // a pipe takes a little and then nothing until somebody reads
+  std::atomic<bool> full{false};
+  std::thread disk([&] {
+    const int fd = ::open(path.c_str(), O_RDONLY);
+    std::vector<char> bytes(1 << 20);
+    while (!full) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    while (::read(fd, bytes.data(), bytes.size()) > 0) {
+    }
+    ::close(fd);
+  });
+  auto writer = SessionWriter::create(path, true);
+  REQUIRE(writer);
+  std::vector<uint32_t> values(1 << 20);  // 4 MiB that do not compress
+  uint32_t x = 1;
+  for (uint32_t& v : values) x ^= x << 13, x ^= x >> 17, x ^= x << 5, v = x;
+  for (int i = 0; i < 30; ++i) {
+    Blob blob;
+    blob.add<uint32_t>("x", {values.size()}, values);
+    REQUIRE((*writer)->append({"mass"}, std::move(blob)));
+  }
+  CHECK((*writer)->seconds_waited() == 0);  // it all fits into the queue
+  full = true;
+  for (int i = 0; i < 10; ++i) {
+    Blob blob;
+    blob.add<uint32_t>("x", {values.size()}, values);
+    REQUIRE((*writer)->append({"mass"}, std::move(blob)));
+  }
+  CHECK((*writer)->seconds_waited() > 0.1);
+  writer->reset();
+  disk.join();
 }
 
 TEST_CASE("zstd and a few lines of Python read what the writer wrote") {
