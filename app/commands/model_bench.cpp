@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <numeric>
+#include <optional>
 
 #include "app/commands/command.h"
 #include "core/base/json.h"
@@ -15,7 +16,8 @@ namespace spanscope {
 namespace {
 
 struct BenchOptions {
-  std::string model, path = "fast", record = "span";
+  std::string model, path = "fast";
+  std::vector<std::string> record = {"span"};
   std::vector<uint32_t> prompts = {512}, depths = {0};
   uint32_t decode = 32, repeat = 5, spans = 50, pass_rows = 512;
 };
@@ -62,9 +64,23 @@ Setting make_setting(uint32_t tokens, uint32_t answer, uint32_t spans, uint32_t 
 struct Timing {
   double prefill = 0, decode = 0;  // seconds
 };
-Result<Timing> run_once(Backend& backend, const Setting& s, uint32_t tokens, uint32_t depth, uint32_t decode, uint32_t pass_rows, bool record) {
+// Nothing: a name that is none.
+std::optional<RecorderOptions> detail_of(const std::string& name) {
+  RecorderOptions o;
+  if (name == "span") return o;
+  if (name == "rows") o.rows = RowDetail::layers;
+  else if (name == "rows-heads") o.rows = RowDetail::heads;
+  else if (name == "pairs") o.pairs = true;
+  else if (name == "head" || name == "token") o.heads = true, o.tokens = name == "token";
+  else return std::nullopt;
+  return o;
+}
+
+// detail: null, nothing is recorded.
+Result<Timing> run_once(Backend& backend, const Setting& s, uint32_t tokens, uint32_t depth, uint32_t decode, uint32_t pass_rows, const RecorderOptions* detail) {
   auto cache = backend.new_cache(uint32_t(s.turn.ids.size()));
-  Recorder recorder(backend.model().recipe, {});
+  const bool record = detail;
+  Recorder recorder(backend.model().recipe, detail ? *detail : RecorderOptions{});
   if (record) recorder.begin_turn(s.turn, s.ledger);
   std::vector<TokenPos> positions(s.turn.ids.size());
   std::iota(positions.begin(), positions.end(), 0u);
@@ -74,6 +90,8 @@ Result<Timing> run_once(Backend& backend, const Setting& s, uint32_t tokens, uin
     if (record) {
       options.plan = &recorder.plan_pass(begin, end, {s.turn.phase.begin() + begin, s.turn.phase.begin() + end});
       options.sink = &recorder;
+      options.token_stats = recorder.token_plan();
+      if (options.token_stats) options.token_sink = recorder.token_sink();
     }
     auto r = backend.forward(*cache, {std::span(s.turn.ids).subspan(begin, end - begin), std::span<const TokenPos>(positions).subspan(begin, end - begin), positions.size()}, options);
     return r ? Status() : Status(r.error());
@@ -101,44 +119,58 @@ Result<Timing> run_once(Backend& backend, const Setting& s, uint32_t tokens, uin
 }
 
 int run(const BenchOptions& o, const Context& context) {
-  if (o.record != "off" && o.record != "span")
-    return report_error(make_error(ErrorCode::unsupported, "SPAN-DETAIL", "detail \"" + o.record + "\" cannot be recorded by this version; off or span", "--record"));
+  std::vector<std::pair<std::string, RecorderOptions>> details;
+  for (const std::string& name : o.record) {
+    if (name == "off") continue;
+    const auto detail = detail_of(name);
+    if (!detail) return report_error(make_error(ErrorCode::invalid, "SPAN-USAGE", "expected off, span, head, token, rows, rows-heads or pairs, found \"" + name + "\"", "--record"));
+    details.emplace_back(name, *detail);
+  }
   auto model = load_model(o.model);
   if (!model) return report_error(model.error());
   auto backend = make_backend(*model, o.path, context);
   if (!backend) return report_error(backend.error());
   OrderedJson results = OrderedJson::array();
   if (!context.json)
-    fmt::print("{} on {}, {} threads, {} spans, medians of {} interleaved runs\n\n{:>8} {:>7} {:>12} {:>12} {:>7} {:>12} {:>12} {:>7}\n", (*model)->recipe.name,
-               (*backend)->name(), (*backend)->threads(), o.spans, o.repeat, "prompt", "depth", "prefill/s", "recorded/s", "ratio", "decode/s", "recorded/s", "ratio");
+    fmt::print("{} on {}, {} threads, {} spans, medians of {} interleaved runs; ratio: of the times of a run and of the plain run before it\n\n{:>8} {:>7} {:<11} {:>12} {:>7} {:>12} {:>7}\n",
+               (*model)->recipe.name, (*backend)->name(), (*backend)->threads(), o.spans, o.repeat, "prompt", "depth", "recording", "prefill/s", "ratio", "decode/s", "ratio");
   for (uint32_t depth : o.depths)
     for (uint32_t prompt : o.prompts) {
       if (prompt < 2) return report_error(make_error(ErrorCode::invalid, "SPAN-USAGE", "expected prompts of at least 2 tokens", "-p"));
       const Setting setting = make_setting(depth + prompt, o.decode, o.spans, (*model)->recipe.vocab);
-      std::vector<double> prefill[2], decode[2];
-      if (auto warm = run_once(**backend, setting, prompt, depth, std::min(o.decode, 2u), o.pass_rows, false); !warm) return report_error(warm.error());
+      const size_t kinds = details.size() + 1;  // the first records nothing
+      std::vector<std::vector<double>> prefill(kinds), decode(kinds), prefill_ratio(kinds), decode_ratio(kinds);
+      if (auto warm = run_once(**backend, setting, prompt, depth, std::min(o.decode, 2u), o.pass_rows, nullptr); !warm) return report_error(warm.error());
       for (uint32_t r = 0; r < o.repeat; ++r)
-        for (int on = 0; on < (o.record == "off" ? 1 : 2); ++on) {
-          if (context.stop.stop_requested()) return kExitStopped;
-          auto t = run_once(**backend, setting, prompt, depth, o.decode, o.pass_rows, on == 1);
-          if (!t) return report_error(t.error());
-          prefill[on].push_back(t->prefill);
-          decode[on].push_back(t->decode);
+        for (size_t k = details.empty() ? 0 : 1; k < kinds; ++k) {
+          // A pair: plain and recorded, one after the other, in changing order.
+          Timing pair[2];
+          for (int i = 0; i < (k == 0 ? 1 : 2); ++i) {
+            if (context.stop.stop_requested()) return kExitStopped;
+            const bool on = k > 0 && (i == 1) != (r % 2 == 1);
+            auto t = run_once(**backend, setting, prompt, depth, o.decode, o.pass_rows, on ? &details[k - 1].second : nullptr);
+            if (!t) return report_error(t.error());
+            pair[on] = *t;
+          }
+          prefill[0].push_back(pair[0].prefill), decode[0].push_back(pair[0].decode);
+          if (k == 0) continue;
+          prefill[k].push_back(pair[1].prefill), decode[k].push_back(pair[1].decode);
+          prefill_ratio[k].push_back(pair[1].prefill / pair[0].prefill);
+          if (o.decode) decode_ratio[k].push_back(pair[1].decode / pair[0].decode);
         }
-      const double p0 = median(prefill[0]), p1 = median(prefill[1]), d0 = median(decode[0]), d1 = median(decode[1]);
       const double rows = prompt - 1;
-      auto rate = [](double n, double s) { return s > 0 ? n / s : 0; };
-      if (context.json) {
-        auto value = [](double x) { return x > 0 ? OrderedJson(x) : OrderedJson(); };
-        results.push_back({{"prompt", prompt}, {"depth", depth}, {"decode", o.decode}, {"prefill_per_second", value(rate(rows, p0))},
-                           {"prefill_recorded_per_second", value(rate(rows, p1))}, {"prefill_time_ratio", value(p0 > 0 ? p1 / p0 : 0)},
-                           {"decode_per_second", value(rate(o.decode, d0))}, {"decode_recorded_per_second", value(rate(o.decode, d1))},
-                           {"decode_time_ratio", value(d0 > 0 ? d1 / d0 : 0)}});
-      } else {
-        auto cell = [](double x, const char* unit = "") { return x > 0 ? fmt::format("{:.1f}{}", x, unit) : std::string("-"); };
-        auto ratio = [](double a, double b) { return a > 0 && b > 0 ? fmt::format("{:.3f}", b / a) : std::string("-"); };
-        fmt::print("{:>8} {:>7} {:>12} {:>12} {:>7} {:>12} {:>12} {:>7}\n", prompt, depth, cell(rate(rows, p0)), cell(rate(rows, p1)), ratio(p0, p1),
-                   cell(rate(o.decode, d0)), cell(rate(o.decode, d1)), ratio(d0, d1));
+      const auto rate = [](double n, double seconds) { return seconds > 0 ? n / seconds : 0; };
+      for (size_t k = 0; k < kinds; ++k) {
+        const double p = rate(rows, median(prefill[k])), d = rate(o.decode, median(decode[k])), pr = median(prefill_ratio[k]), dr = median(decode_ratio[k]);
+        const std::string name = k ? details[k - 1].first : "off";
+        if (context.json) {
+          const auto value = [](double x) { return x > 0 ? OrderedJson(x) : OrderedJson(); };
+          results.push_back({{"prompt", prompt}, {"depth", depth}, {"decode", o.decode}, {"record", name}, {"prefill_per_second", value(p)},
+                             {"prefill_time_ratio", value(pr)}, {"decode_per_second", value(d)}, {"decode_time_ratio", value(dr)}});
+        } else {
+          const auto cell = [](double x, int digits) { return x > 0 ? fmt::format("{:.{}f}", x, digits) : std::string("-"); };
+          fmt::print("{:>8} {:>7} {:<11} {:>12} {:>7} {:>12} {:>7}\n", prompt, depth, name, cell(p, 1), cell(pr, 3), cell(d, 1), cell(dr, 3));
+        }
       }
     }
   if (context.json)
@@ -157,7 +189,7 @@ void add_model_bench(CLI::App& parent, Context& context) {
   c->add_option("-n,--decode", o->decode, "Tokens to decode")->check(CLI::Range(0u, 100000u));
   c->add_option("-d,--depth", o->depths, "Tokens already in the context")->delimiter(',');
   c->add_option("-r,--repeat", o->repeat, "Runs")->check(CLI::Range(1u, 1000u));
-  c->add_option("--record", o->record, "off or span");
+  c->add_option("--record", o->record, "What to compare with no recording: off, span, head, token, rows, rows-heads, pairs, or several of them")->delimiter(',');
   c->add_option("--spans", o->spans, "Leaves")->check(CLI::Range(1u, 100000u));
   c->add_option("--path", o->path, "reference or fast")->check(CLI::IsMember({"reference", "fast"}));
   c->callback([o, &context] { context.run = [o, &context] { return run(*o, context); }; });
