@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
   add_export(app, context);
   add_verify(app, context);
   add_repair(app, context);
-  auto* model = app.add_subcommand("model", "Look at a model: info, eval, tokenize, render, bench");
+  auto* model = app.add_subcommand("model", "Look at a model: info, eval, tokenize, render, bench, heads");
   model->require_subcommand(1);
   model->fallthrough();
   add_model_info(*model, context);
@@ -75,6 +75,8 @@ int main(int argc, char** argv) {
   add_model_tokenize(*model, context);
   add_model_render(*model, context);
   add_model_bench(*model, context);
+  add_model_heads(*model, context);
+  add_lab(app, context);
   add_env(app, context);
   add_knobs(app, context);
 

@@ -44,6 +44,7 @@ void add_report(CLI::App& parent, Context& context);
 void add_export(CLI::App& parent, Context& context);
 void add_verify(CLI::App& parent, Context& context);
 void add_repair(CLI::App& parent, Context& context);
+void add_lab(CLI::App& parent, Context& context);
 void add_env(CLI::App& parent, Context& context);
 void add_knobs(CLI::App& parent, Context& context);
 // Below `model`:
@@ -52,5 +53,6 @@ void add_model_eval(CLI::App& parent, Context& context);
 void add_model_tokenize(CLI::App& parent, Context& context);
 void add_model_render(CLI::App& parent, Context& context);
 void add_model_bench(CLI::App& parent, Context& context);
+void add_model_heads(CLI::App& parent, Context& context);
 
 }  // namespace spanscope

@@ -146,19 +146,37 @@ std::string head_map_path(const std::string& model_digest) {
   return base.empty() ? std::string() : base + "/spanscope/heads/" + model_digest + ".json";
 }
 
-Result<std::optional<HeadMap>> load_head_map(const Model& model, const std::string& path) {
-  const std::string file = path.empty() ? head_map_path(model.digest) : path;
+namespace {
+
+// `expected`: digest, name and shape of the model that is asked about.
+Result<std::optional<HeadMap>> load_for(const HeadMap& expected, const std::string& path) {
+  const std::string file = path.empty() ? head_map_path(expected.model_digest) : path;
   if (file.empty() || ::access(file.c_str(), F_OK) != 0) return std::optional<HeadMap>();
   auto text = read_file(file, uint64_t(64) << 20);
   if (!text) return std::move(text).error();
   auto map = parse_head_map(*text, file);
   if (!map) return std::move(map).error();
-  if (map->model_digest != model.digest)
-    return bad("the map of another model (" + map->model_name + ", digest " + map->model_digest + "), expected " + model.recipe.name + ", digest " + model.digest, file);
-  if (map->layers != model.recipe.layers || map->query_heads != model.recipe.query_heads || map->kv_heads != model.recipe.kv_heads)
-    return bad("expected " + shape_text(model.recipe.layers, model.recipe.query_heads) + ", found " + shape_text(map->layers, map->query_heads), file);
+  if (map->model_digest != expected.model_digest)
+    return bad("the map of another model (" + map->model_name + ", digest " + map->model_digest + "), expected " + expected.model_name + ", digest " + expected.model_digest, file);
+  if (map->layers != expected.layers || map->query_heads != expected.query_heads || map->kv_heads != expected.kv_heads)
+    return bad("expected " + shape_text(expected.layers, expected.query_heads) + ", found " + shape_text(map->layers, map->query_heads), file);
   return std::optional<HeadMap>(std::move(*map));
 }
+
+}  // namespace
+
+HeadMap empty_head_map(const SessionHeader& header) {
+  HeadMap out;
+  out.model_digest = header.model_digest;
+  out.model_name = header.model_name;
+  out.layers = header.layers;
+  out.query_heads = header.query_heads;
+  out.kv_heads = header.kv_heads;
+  return out;
+}
+
+Result<std::optional<HeadMap>> load_head_map(const Model& model, const std::string& path) { return load_for(empty_head_map(model), path); }
+Result<std::optional<HeadMap>> load_head_map(const SessionHeader& header, const std::string& path) { return load_for(empty_head_map(header), path); }
 
 Status save_head_map(const HeadMap& map, const std::string& path, bool force) {
   if (path != "-") {

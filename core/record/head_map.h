@@ -21,6 +21,7 @@
 
 #include "core/base/result.h"
 #include "core/model/weights.h"
+#include "core/record/session_data.h"
 
 namespace spanscope {
 
@@ -48,6 +49,7 @@ struct HeadMap {
 };
 
 HeadMap empty_head_map(const Model& model);
+HeadMap empty_head_map(const SessionHeader& header);
 // Tables of `newer` replace those of `map`; the others stay. Errors: SPAN-HEAD-MAP, another model or shape.
 Status merge_head_map(HeadMap& map, const HeadMap& newer);
 
@@ -65,6 +67,7 @@ std::string head_map_path(const std::string& model_digest);
 // The map of this model at `path`, or where it is kept by default; nullopt: there is no such file. A map of another model
 // is refused by name: SPAN-HEAD-MAP.
 Result<std::optional<HeadMap>> load_head_map(const Model& model, const std::string& path = {});
+Result<std::optional<HeadMap>> load_head_map(const SessionHeader& header, const std::string& path = {});
 // Makes the folder where needed.
 Status save_head_map(const HeadMap& map, const std::string& path, bool force);
 
