@@ -116,7 +116,7 @@ uint64_t RecordSizes::memory_bytes() const {
   // 28 bytes and 12 a window while the turn runs, and once more when it is written.
   uint64_t record = most_leaves_ * r.query_heads * 8 * 8 + most_leaves_ * r.layers * r.query_heads * 16;
   if (options_.heads) record += most_leaves_ * pairs_ * 40;
-  if (options_.tokens) record += longest_ * pairs_ * 2 * (28 + 12 * options_.stat_windows.size());
+  if (options_.tokens) record += longest_ * pairs_ * 2 * (28 + 12 * options_.stat_windows.size()) + uint64_t(r.layers) * r.query_heads * r.head_dim * r.head_dim * 8;
   if (options_.rows != RowDetail::none)
     record += 4 * most_rows_ * most_leaves_ * (r.query_heads + 2 * (options_.rows == RowDetail::heads ? pairs_ : layers_));
   return model_.file_bytes + weights * sizeof(float) + kv + record + (64u << 20);

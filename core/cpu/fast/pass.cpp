@@ -178,7 +178,7 @@ Status Pass::run(const PassWork& work) {
     add_and_normalise(delta_.data(), w.post_attention_norm, w.feed_forward_norm, w.feed_forward_norm_bias, rows);
     if (work.options.token_stats && work.options.token_stats->wants_layer(l)) {
       tokens_.attend(l, attention_, q_.data());
-      tokens_.values(w.o, v_.data());
+      tokens_.values(l, w.o, v_.data());
       tokens_.compare(x_.data());
       work.options.token_sink->on_tokens(tokens_.result(l));
     }

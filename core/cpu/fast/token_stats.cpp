@@ -86,29 +86,43 @@ void TokenStatsFold::attend(uint32_t layer, Attention& attention, const float* q
   });
 }
 
-void TokenStatsFold::values(const WeightMatrix& output, const float* v) {
-  const uint32_t dim = recipe_.head_dim, heads = recipe_.query_heads, kv_heads = recipe_.kv_heads, group = heads / kv_heads;
-  std::fill(output_norm_.begin(), output_norm_.end(), 0.0f);
-  std::vector<double> squares(output_norm_.size(), 0.0);
-  // A tile of output rows as f32 at a time; each head multiplies its own columns with its KV head's values.
-  constexpr uint32_t kTile = 128;
+// |W_h v|^2 = v^T (W_h^T W_h) v: the product in the middle is made once per layer and head, so that a row costs dim x dim
+// instead of hidden x dim.
+const std::vector<double>& TokenStatsFold::gram(uint32_t layer, const WeightMatrix& output) {
+  grams_.resize(recipe_.layers);
+  std::vector<double>& out = grams_[layer];
+  if (!out.empty()) return out;
+  const uint32_t dim = recipe_.head_dim, heads = recipe_.query_heads;
+  out.assign(size_t(heads) * dim * dim, 0.0);
+  constexpr uint32_t kTile = 128;  // output rows as f32 at a time
   std::vector<float> weights(size_t(kTile) * output.cols);
   for (uint32_t first = 0; first < output.rows; first += kTile) {
     const uint32_t count = std::min(kTile, output.rows - first);
     team_.for_each(count, [&](size_t o, unsigned) { dequantise_row(output, first + o, weights.data() + o * output.cols); });
     team_.for_each(heads, [&](size_t head, unsigned) {
-      for (uint32_t row = 0; row < rows_; ++row) {
-        const float* value = v + (size_t(row) * kv_heads + head / group) * dim;
-        double& sum = squares[head * rows_ + row];
-        for (uint32_t o = 0; o < count; ++o) {
-          const float* w = weights.data() + size_t(o) * output.cols + head * dim;
-          const float y = std::inner_product(w, w + dim, value, 0.0f);
-          sum += double(y) * double(y);
+      double* g = out.data() + head * dim * dim;
+      for (uint32_t o = 0; o < count; ++o) {
+        const float* w = weights.data() + size_t(o) * output.cols + head * dim;
+        for (uint32_t i = 0; i < dim; ++i) {
+          const double wi = w[i];
+          for (uint32_t j = 0; j < dim; ++j) g[i * dim + j] += wi * double(w[j]);
         }
       }
     });
   }
-  for (size_t i = 0; i < squares.size(); ++i) output_norm_[i] = float(std::sqrt(squares[i]));
+  return out;
+}
+
+void TokenStatsFold::values(uint32_t layer, const WeightMatrix& output, const float* v) {
+  const uint32_t dim = recipe_.head_dim, heads = recipe_.query_heads, kv_heads = recipe_.kv_heads, group = heads / kv_heads;
+  const std::vector<double>& gram = this->gram(layer, output);
+  team_.for_each(heads, [&](size_t head, unsigned) {
+    if (!plan_->wants_head(layer, uint32_t(head), heads)) return;
+    const double* g = gram.data() + head * dim * dim;
+    for (uint32_t row = 0; row < rows_; ++row)
+      output_norm_[head * rows_ + row] =
+          float(std::sqrt(std::max(0.0, quadratic_form(g, v + (size_t(row) * kv_heads + head / group) * dim, dim))));
+  });
   for (uint32_t row = 0; row < rows_; ++row)
     for (uint32_t g = 0; g < kv_heads; ++g) {
       const float* value = v + (size_t(row) * kv_heads + g) * dim;
@@ -155,14 +169,13 @@ ResidualStats TokenStatsFold::residual(uint32_t index) const {
   ResidualStats out;
   out.index = index;
   const size_t n = before_.size();
-  std::vector<uint32_t> order(n);
-  std::iota(order.begin(), order.end(), 0u);
-  const auto size = [&](uint32_t i) { return std::abs(before_[i]); };
-  const size_t shown = std::min(n, out.peaks.size());
-  std::partial_sort(order.begin(), order.begin() + ptrdiff_t(shown), order.end(),
-                    [&](uint32_t a, uint32_t b) { return size(a) != size(b) ? size(a) > size(b) : a < b; });
-  for (size_t p = 0; p < shown; ++p)
-    out.peaks[p] = {size(order[p]), order[p] / recipe_.hidden, order[p] % recipe_.hidden};
+  for (uint32_t i = 0; i < n; ++i) {  // in order: of equals the earlier one stays before
+    ResidualStats::Peak peak{std::abs(before_[i]), i / recipe_.hidden, i % recipe_.hidden};
+    if (!(peak.size > out.peaks.back().size)) continue;
+    bool placed = false;
+    for (ResidualStats::Peak& at : out.peaks)
+      if (placed || peak.size > at.size) std::swap(peak, at), placed = true;  // the ones behind move down
+  }
   std::vector<float> sizes(n);
   for (size_t i = 0; i < n; ++i) sizes[i] = std::abs(before_[i]);
   const size_t lower = (n - 1) / 2;

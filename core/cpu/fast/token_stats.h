@@ -20,7 +20,7 @@ class TokenStatsFold {
   // R1-R6 of the wanted heads of the layer that `attention` has just run.  // q [rows][query heads][dim], rotated
   void attend(uint32_t layer, Attention& attention, const float* q);
   // R8.  // v [rows][kv heads][dim]
-  void values(const WeightMatrix& output, const float* v);
+  void values(uint32_t layer, const WeightMatrix& output, const float* v);
   // R9: keeps what the layer begins with, and compares it with what its attention made of it.  // x [rows][hidden]
   void keep(const float* x);
   void compare(const float* x);
@@ -29,11 +29,14 @@ class TokenStatsFold {
   ResidualStats residual(uint32_t index) const;
 
  private:
+  const std::vector<double>& gram(uint32_t layer, const WeightMatrix& output);
+
   Team& team_;
   const Recipe& recipe_;
   const TokenStatsPlan* plan_ = nullptr;
   std::span<const TokenPos> positions_;
   uint32_t rows_ = 0, slots_ = 0;
+  std::vector<std::vector<double>> grams_;  // [layers][heads][dim][dim], made when first needed
   std::vector<Buffer> scratch_;  // [thread]
   Buffer lanes_;                 // [row tiles][2 + windows][32]: bounds, counted, windows
   std::vector<double> column_sum_, column_square_, window_sum_;

@@ -27,7 +27,65 @@ HWY_INLINE auto Visible(F d, const StatTile& t, uint32_t slot, size_t lane) {
                     hn::VecFromMask(di, hn::Lt(s, hn::LoadU(di, t.end + lane))));
 }
 
+// One row: keys side by side in the lanes.
+void StatsOfRow(const StatTile& t) {
+  const F d;
+  const size_t N = hn::Lanes(d);
+  const uint32_t begin = uint32_t(t.first[0]), end = uint32_t(t.end[0]), base = begin / kPage * kPage;
+  float* s = t.scratch;  // [end - base, to whole pages]
+  const V cap = hn::Set(d, t.rule.cap);
+  float largest = t.sink ? *t.sink : -1e30f;
+  for (uint32_t page = base; page < end; page += kPage)
+    for (size_t lane = 0; lane < kPage; lane += N) {
+      const float* key = t.keys.pages[page / kPage] + t.keys.key_offset + lane;
+      V x = hn::Zero(d);
+      for (uint32_t c = 0; c < t.dim; ++c) x = hn::MulAdd(hn::Set(d, t.q[c] * t.rule.scale), hn::LoadU(d, key + c * kPage), x);
+      if (t.rule.cap != 0) x = Capped(d, x, cap);
+      hn::StoreU(x, d, s + (page - base) + lane);
+    }
+  for (uint32_t k = begin; k < end; ++k) largest = std::max(largest, s[k - base]);
+  double total = t.sink ? std::exp(double(*t.sink) - double(largest)) : 0.0;
+  float* a = s + (end - base + kPage - 1) / kPage * kPage;  // weights, likewise
+  for (uint32_t k = base; k < end; k += uint32_t(N))
+    hn::StoreU(Exp(d, hn::Sub(hn::LoadU(d, s + (k - base)), hn::Set(d, largest))), d, a + (k - base));
+  for (uint32_t k = begin; k < end; ++k) total += double(a[k - base]);
+  const float inverse = float(1 / total);
+  const bool counted = t.counted[0] != 0;
+  double weighted = 0;
+  float best = -1;
+  for (uint32_t k = begin; k < end; ++k) {
+    const float w = a[k - base] * inverse;
+    a[k - base] = w;
+    weighted += double(w) * double(s[k - base]);
+    if (w > best) best = w, t.row_argmax[0] = k;
+    if (t.last_row) t.last_row[k] = w;
+  }
+  if (counted) {
+    const float bound = t.bound[0];
+    for (uint32_t k = begin; k < end; ++k) {
+      const float w = a[k - base];
+      t.column_sum[k] += double(w);
+      t.column_square[k] += double(w) * double(w);
+      t.column_max[k] = std::max(t.column_max[k], w);
+      t.column_count[k] += w > bound;
+    }
+    for (uint32_t i = 0; i < t.windows; ++i) {
+      if (t.window[i * kTileRows] == 0) continue;
+      double* sum = t.window_sum + i * t.window_stride;
+      uint32_t* count = t.window_count + i * t.window_stride;
+      for (uint32_t k = begin; k < end; ++k) {
+        sum[k] += double(a[k - base]);
+        count[k] += a[k - base] > bound;
+      }
+    }
+  }
+  t.row_max[0] = best;
+  t.row_lse[0] = float(double(largest) + std::log(total));
+  t.row_entropy[0] = float(double(largest) + std::log(total) - weighted);
+}
+
 void Stats(const StatTile& t) {
+  if (t.rows == 1) return StatsOfRow(t);
   const F d;
   const size_t N = hn::Lanes(d);
   const uint32_t begin = uint32_t(t.first[0]), end = uint32_t(t.end[kTileRows - 1]);
@@ -37,6 +95,7 @@ void Stats(const StatTile& t) {
   Transpose(t.q, t.q_stride, t.rows, t.dim, t.rule.scale, q);
   const V hidden = hn::Set(d, -std::numeric_limits<float>::infinity()), cap = hn::Set(d, t.rule.cap);
   HWY_ALIGN float max[kTileRows], inverse[kTileRows], lse[kTileRows], best[kTileRows], weighted[kTileRows];
+  HWY_ALIGN int32_t at[kTileRows] = {};
   for (size_t lane = 0; lane < kTileRows; lane += 2 * N)
     for (uint32_t k = base; k < end; k += kBlock)
       ScoreBlock(d, t.keys.pages[k / kPage] + t.keys.key_offset + k % kPage, q + lane, t.dim,
@@ -57,7 +116,7 @@ void Stats(const StatTile& t) {
     hn::Store(m, d, max + lane);
     hn::Store(hn::Div(hn::Set(d, 1.0f), total), d, inverse + lane);
     hn::Store(total, d, lse + lane);
-    hn::Store(hn::Set(d, -1.0f), d, best + lane);
+    hn::Store(hn::Zero(d), d, best + lane);
     hn::Store(hn::Zero(d), d, weighted + lane);
   }
   for (uint32_t i = 0; i < kTileRows; ++i) lse[i] = max[i] + std::log(lse[i]);
@@ -94,17 +153,37 @@ void Stats(const StatTile& t) {
       t.window_count[w * t.window_stride + k] += uint32_t(Sum(d, above));
     }
     if (t.last_row) t.last_row[k] = scores[t.rows - 1];
-    for (uint32_t i = 0; i < t.rows; ++i)
-      if (int32_t(k) >= t.first[i] && int32_t(k) < t.end[i] && scores[i] > best[i]) {
-        best[i] = scores[i];
-        t.row_argmax[i] = k;
-      }
+    // A hidden key has no weight, and every row sees a key: strictly larger keeps the lowest of equals.
+    for (size_t lane = 0; lane < kTileRows; lane += N) {
+      const V a = hn::Load(d, scores + lane), before = hn::Load(d, best + lane);
+      const auto larger = hn::Gt(a, before);
+      hn::Store(hn::IfThenElse(larger, a, before), d, best + lane);
+      const hn::RebindToSigned<F> di;
+      hn::Store(hn::IfThenElse(hn::RebindMask(di, larger), hn::Set(di, int32_t(k)), hn::Load(di, at + lane)), di, at + lane);
+    }
   }
   for (uint32_t i = 0; i < t.rows; ++i) {
+    t.row_argmax[i] = uint32_t(std::max(at[i], t.first[i]));
     t.row_max[i] = best[i];
     t.row_lse[i] = lse[i];
     t.row_entropy[i] = lse[i] - weighted[i];
   }
+}
+
+double Quadratic(const double* gram, const float* v, uint32_t dim) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> df;
+  const size_t N = hn::Lanes(d), whole = dim / N * N;
+  auto sum = hn::Zero(d);
+  double rest = 0;
+  for (uint32_t j = 0; j < dim; ++j) {
+    const double* row = gram + size_t(j) * dim;
+    auto line = hn::Zero(d);
+    for (size_t i = 0; i < whole; i += N) line = hn::MulAdd(hn::LoadU(d, row + i), hn::PromoteTo(d, hn::LoadU(df, v + i)), line);
+    sum = hn::MulAdd(line, hn::Set(d, double(v[j])), sum);
+    for (size_t i = whole; i < dim; ++i) rest += row[i] * double(v[i]) * double(v[j]);
+  }
+  return hn::GetLane(hn::SumOfLanes(d, sum)) + rest;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -115,8 +194,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace spanscope::fast {
 HWY_EXPORT(Stats);
+HWY_EXPORT(Quadratic);
+double quadratic_form(const double* gram, const float* v, uint32_t dim) { return HWY_DYNAMIC_DISPATCH(Quadratic)(gram, v, dim); }
 size_t stat_scratch_floats(uint32_t dim, uint32_t slots) {
-  return (size_t(dim) + slots + 3 * 16) * kTileRows;
+  return (size_t(dim) + slots + 3 * 16) * kTileRows;  // one row needs 2 x (slots + 2 x 16) of it
 }
 void stat_tile(const StatTile& tile) { HWY_DYNAMIC_DISPATCH(Stats)(tile); }
 }  // namespace spanscope::fast

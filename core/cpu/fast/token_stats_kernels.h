@@ -33,6 +33,8 @@ struct StatTile {
   uint32_t* row_argmax = nullptr;
   float *row_max = nullptr, *row_lse = nullptr, *row_entropy = nullptr;
 };
+// v^T G v.  // gram [dim][dim], v [dim]
+double quadratic_form(const double* gram, const float* v, uint32_t dim);
 size_t stat_scratch_floats(uint32_t dim, uint32_t slots);
 void stat_tile(const StatTile& tile);
 
