@@ -19,10 +19,6 @@
 
 namespace spanscope {
 
-struct SlotRange {
-  Slot begin = 0, end = 0;
-};
-
 // Keys and values of executed positions. Slots are dense: 0 .. size()-1. Masks go by absolute position.
 class Cache {
  public:

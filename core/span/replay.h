@@ -27,6 +27,9 @@ struct TurnPlan {
   std::vector<uint32_t> token_bytes;  // [ids] bytes of each token; `text` is their concatenation
   std::string text;
   uint32_t cached = 0;        // leading slots whose keys stay in the cache
+  // Which slots of the turn before those are, ascending, `cached` in all; empty: [0, cached). When the layout gives them
+  // other positions than they had, their keys are rotated anew.
+  std::vector<SlotRange> kept;
   uint32_t executed_end = 0;  // slots [cached, executed_end) are run in this turn; the last token of an answer is not
   std::vector<RowPhase> phase;  // [executed_end - cached]
   uint32_t answer_begin = 0, answer_len = 0;  // tokens [a, a+m), end marker included; 0, 0 without an answer
