@@ -33,7 +33,8 @@ class Cache {
   // Whether keys are also kept as they were before rotation. Caches of models without rotation always are.
   virtual bool has_originals() const { return false; }
   // New absolute positions for all slots, ascending: every key whose position changes is rotated once, from its original.
-  // positions [size()]. Errors: SPAN-ORIGINALS (none kept), positions that do not ascend.
+  // positions [size()]. Errors: SPAN-ORIGINALS (none kept; or a model with learned positions, whose keys cannot be moved),
+  // SPAN-POSITIONS (another number of them, or not ascending). A cache that fails is as it was.
   virtual Status move_to(std::span<const TokenPos> positions);
   // Keys and values of one layer, keys as they were before rotation (SPAN-ORIGINALS when none are kept) or as attention
   // reads them.  // out [kv heads][end - begin][dim]
@@ -98,6 +99,9 @@ class Backend {
 
 // Before a pass: decides by the sequence's reach which rotary factors an empty cache will hold, or checks that a cache
 // holds the right ones (SPAN-ROTARY-LENGTH).
+// What move_to() checks first.
+Status check_move(const Recipe& recipe, const Cache& cache, std::span<const TokenPos> positions);
+
 Status settle_rotary_length(const Recipe& recipe, Cache& cache, const Batch& batch);
 
 // What keys and values are kept as. f16 takes half the memory; every key and value is rounded once, when it is stored.

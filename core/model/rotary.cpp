@@ -87,4 +87,13 @@ RotaryTable make_rotary(uint32_t dims, double base, const RotaryScaling& s, doub
   return out;
 }
 
+void rotary_angles(const RotaryTable& table, bool long_rotary, TokenPos position, float* cosines, float* sines) {
+  const std::vector<float>& inverse = long_rotary ? table.long_inverse_frequency : table.inverse_frequency;
+  for (size_t p = 0; p < inverse.size(); ++p) {
+    const float angle = float(position) * inverse[p];
+    cosines[p] = float(std::cos(double(angle))) * table.magnitude;
+    sines[p] = float(std::sin(double(angle))) * table.magnitude;
+  }
+}
+
 }  // namespace spanscope

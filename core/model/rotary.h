@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/ids.h"
 #include "core/model/recipe.h"
 
 namespace spanscope {
@@ -23,5 +24,9 @@ struct RotaryScaling {
 // 1 / base^(2i / dims), scaled. `extension`: trained context over original context (longrope's magnitude).
 // Sources: RoPE scaling by llama 3.1, YaRN (arXiv 2309.00071, section 3.4 and 3.3), LongRoPE (arXiv 2402.13753).
 RotaryTable make_rotary(uint32_t dims, double base, const RotaryScaling& scaling, double extension = 1);
+
+// Cosines and sines of one position, times the table's magnitude: the angle in f32 (position * inverse frequency), as the
+// published models were run, its functions in double.  // cosines, sines [dims/2]
+void rotary_angles(const RotaryTable& table, bool long_rotary, TokenPos position, float* cosines, float* sines);
 
 }  // namespace spanscope

@@ -33,8 +33,8 @@ class FastBackend final : public Backend {
   }
   unsigned threads() const override { return pool_.threads(); }
 
-  std::unique_ptr<Cache> new_cache(uint32_t, bool /*originals*/) const override {
-    return std::make_unique<PageCache>(recipe_.layers, recipe_.kv_heads, recipe_.head_dim, cache_type_);
+  std::unique_ptr<Cache> new_cache(uint32_t, bool originals) const override {
+    return std::make_unique<PageCache>(model_, cache_type_, originals);
   }
 
   Result<ForwardResult> forward(Cache& cache, const Batch& batch, const ForwardOptions& options) override {

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/cpu/fast/page_cache.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>
 
 #include "core/base/half.h"
+#include "core/cpu/fast/vector_kernels.h"
+#include "core/model/rotary.h"
 
 namespace spanscope::fast {
 namespace {
@@ -23,6 +27,10 @@ PageCache::Page::Page(const Page& other, size_t bytes)
 }
 PageCache::Page::~Page() { ::operator delete(data, kAlignment); }
 
+PageCache::PageCache(std::shared_ptr<const Model> model, CacheType type, bool originals)
+    : model_(std::move(model)), layers_(model_->recipe.layers), kv_heads_(model_->recipe.kv_heads), dim_(model_->recipe.head_dim), type_(type),
+      originals_(originals || model_->recipe.rotary_tables.empty()), raw_(originals_ && !model_->recipe.rotary_tables.empty()) {}
+
 void PageCache::truncate(uint32_t size) {
   if (size >= positions_.size()) return;
   positions_.resize(size);
@@ -35,25 +43,93 @@ void PageCache::make_room(uint32_t slots) {
   for (uint32_t p = size() / kPageSlots; p < needed; ++p) {
     if (p >= pages_.size())
       pages_.push_back(std::make_shared<Page>(page_bytes()));
-    else if (pages_[p].use_count() > 1)
-      pages_[p] = std::make_shared<Page>(*pages_[p], page_bytes());
+    else
+      own_page(p);
   }
 }
 
-void PageCache::write(uint32_t layer, uint32_t kv_head, Slot slot, const float* key, const float* value) {
+void PageCache::own_page(size_t page) {
+  if (pages_[page].use_count() > 1) pages_[page] = std::make_shared<Page>(*pages_[page], page_bytes());
+}
+
+void PageCache::write_key(const Page& page, uint32_t layer, uint32_t kv_head, Slot slot, const float* key) {
+  const size_t keys = key_offset(layer, kv_head) + slot % kPageSlots;
+  if (type_ == CacheType::f16)
+    for (uint32_t d = 0; d < dim_; ++d) page.as<uint16_t>()[keys + size_t(d) * kPageSlots] = f32_to_f16(key[d]);
+  else
+    for (uint32_t d = 0; d < dim_; ++d) page.as<float>()[keys + size_t(d) * kPageSlots] = key[d];
+}
+
+void PageCache::write(uint32_t layer, uint32_t kv_head, Slot slot, const float* key, const float* value, const float* original) {
   const Page& page = *pages_[slot / kPageSlots];
-  const uint32_t in_page = slot % kPageSlots;
-  const size_t keys = key_offset(layer, kv_head) + in_page,
-               values = value_offset(layer, kv_head) + size_t(in_page) * dim_;
-  if (type_ == CacheType::f16) {
-    uint16_t* to = page.as<uint16_t>();
-    for (uint32_t d = 0; d < dim_; ++d) to[keys + size_t(d) * kPageSlots] = f32_to_f16(key[d]);
-    for (uint32_t d = 0; d < dim_; ++d) to[values + d] = f32_to_f16(value[d]);
-    return;
-  }
-  float* to = page.as<float>();
-  for (uint32_t d = 0; d < dim_; ++d) to[keys + size_t(d) * kPageSlots] = key[d];
-  std::memcpy(to + values, value, dim_ * sizeof(float));
+  write_key(page, layer, kv_head, slot, key);
+  const size_t values = value_offset(layer, kv_head) + size_t(slot % kPageSlots) * dim_;
+  if (type_ == CacheType::f16)
+    for (uint32_t d = 0; d < dim_; ++d) page.as<uint16_t>()[values + d] = f32_to_f16(value[d]);
+  else
+    std::memcpy(page.as<float>() + values, value, dim_ * sizeof(float));
+  if (keeps_original(layer)) std::memcpy(raw_key(page, layer, kv_head, slot), original, dim_ * sizeof(float));
+}
+
+Status PageCache::move_to(std::span<const TokenPos> positions) {
+  const Recipe& r = model_->recipe;
+  SPANSCOPE_TRY(check_move(r, *this, positions));
+  for (Slot slot = 0; slot < size(); ++slot)  // before anything changes: out of memory leaves all as it was
+    if (positions[slot] != positions_[slot]) own_page(slot / kPageSlots);
+  std::vector<float> cosines(r.rotary_dims / 2), sines(cosines.size()), key(dim_);
+  for (size_t table = 0; table < r.rotary_tables.size(); ++table)
+    for (Slot slot = 0; slot < size(); ++slot) {
+      if (positions[slot] == positions_[slot]) continue;
+      rotary_angles(r.rotary_tables[table], long_rotary(), positions[slot], cosines.data(), sines.data());
+      const Page& page = *pages_[slot / kPageSlots];
+      for (uint32_t l = 0; l < layers_; ++l) {
+        if (r.rotary_of_layer[l] != int(table)) continue;
+        for (uint32_t h = 0; h < kv_heads_; ++h) {
+          std::memcpy(key.data(), raw_key(page, l, h, slot), dim_ * sizeof(float));
+          rotate(r.rotary, cosines.data(), sines.data(), uint32_t(cosines.size()), key.data());
+          write_key(page, l, h, slot, key.data());
+        }
+      }
+    }
+  positions_.assign(positions.begin(), positions.end());
+  return {};
+}
+
+Status PageCache::check_read(uint32_t layer, SlotRange slots) const {
+  if (layer >= layers_ || slots.begin > slots.end || slots.end > size())
+    return make_error(ErrorCode::invalid, "SPAN-CACHE", fmt::format("layer {}, slots {} to {} of a cache of {} layers and {} slots", layer, slots.begin,
+                                                                    slots.end, layers_, size()));
+  return {};
+}
+
+Status PageCache::read_keys(uint32_t layer, SlotRange slots, bool original, float* out) const {
+  SPANSCOPE_TRY(check_read(layer, slots));
+  if (original && !originals_) return Cache::read_keys(layer, slots, original, out);
+  for (uint32_t h = 0; h < kv_heads_; ++h)
+    for (Slot slot = slots.begin; slot < slots.end; ++slot, out += dim_) {
+      const Page& page = *pages_[slot / kPageSlots];
+      if (original && keeps_original(layer)) {
+        std::memcpy(out, raw_key(page, layer, h, slot), dim_ * sizeof(float));
+        continue;
+      }
+      const size_t keys = key_offset(layer, h) + slot % kPageSlots;
+      for (uint32_t d = 0; d < dim_; ++d) {
+        const size_t at = keys + size_t(d) * kPageSlots;
+        out[d] = type_ == CacheType::f16 ? f16_to_f32(page.as<const uint16_t>()[at]) : page.as<const float>()[at];
+      }
+    }
+  return {};
+}
+
+Status PageCache::read_values(uint32_t layer, SlotRange slots, float* out) const {
+  SPANSCOPE_TRY(check_read(layer, slots));
+  for (uint32_t h = 0; h < kv_heads_; ++h)
+    for (Slot slot = slots.begin; slot < slots.end; ++slot, out += dim_) {
+      const Page& page = *pages_[slot / kPageSlots];
+      const size_t at = value_offset(layer, h) + size_t(slot % kPageSlots) * dim_;
+      for (uint32_t d = 0; d < dim_; ++d) out[d] = type_ == CacheType::f16 ? f16_to_f32(page.as<const uint16_t>()[at + d]) : page.as<const float>()[at + d];
+    }
+  return {};
 }
 
 void PageCache::commit(std::span<const TokenPos> positions) {
@@ -82,11 +158,13 @@ void PageCache::copy_slot(const PageCache& from, Slot source, Slot target) {
       for (uint32_t d = 0; d < dim_; ++d)
         out[keys + size_t(d) * kPageSlots + o] = in[keys + size_t(d) * kPageSlots + i];
       std::memcpy(out + values + size_t(o) * dim_, in + values + size_t(i) * dim_, dim_ * sizeof(T));
+      if (keeps_original(l))
+        std::memcpy(raw_key(*pages_[target / kPageSlots], l, h, target), from.raw_key(*from.pages_[source / kPageSlots], l, h, source), dim_ * sizeof(float));
     }
 }
 
 std::unique_ptr<Cache> PageCache::select(std::span<const SlotRange> ranges) const {
-  auto out = std::make_unique<PageCache>(layers_, kv_heads_, dim_, type_);
+  auto out = std::make_unique<PageCache>(model_, type_, originals_);
   out->set_long_rotary(long_rotary());
   Slot target = 0;
   for (const SlotRange& r : ranges) {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Keys (rotated) and values in pages of 16 positions. A page is shared between forks until one of them writes
 // to it. Inside a page, per layer and KV head: keys [dim][16] (a dimension's 16 keys side by side, so that a
-// kernel either loads them as a vector or broadcasts neighbours), then values [16][dim]; f32 or f16. Engine thread
-// only.
+// kernel either loads them as a vector or broadcasts neighbours), then values [16][dim]; f32 or f16. On request a page holds keys from before rotation
+// too, behind all that, always as f32 [layer][kv head][16][dim]. Engine thread only.
 #pragma once
 #include <cstddef>
 #include <memory>
 #include <vector>
 
 #include "core/model/backend.h"
+#include "core/model/weights.h"
 
 namespace spanscope::fast {
 
@@ -16,13 +17,16 @@ inline constexpr uint32_t kPageSlots = 16;
 
 class PageCache final : public Cache {
  public:
-  PageCache(uint32_t layers, uint32_t kv_heads, uint32_t dim, CacheType type = CacheType::f32)
-      : layers_(layers), kv_heads_(kv_heads), dim_(dim), type_(type) {}
+  PageCache(std::shared_ptr<const Model> model, CacheType type, bool originals);
 
   uint32_t size() const override { return uint32_t(positions_.size()); }
   TokenPos position(Slot slot) const override { return positions_[slot]; }
   void truncate(uint32_t size) override;
   std::unique_ptr<Cache> select(std::span<const SlotRange> ranges) const override;
+  bool has_originals() const override { return originals_; }
+  Status move_to(std::span<const TokenPos> positions) override;
+  Status read_keys(uint32_t layer, SlotRange slots, bool original, float* out) const override;
+  Status read_values(uint32_t layer, SlotRange slots, float* out) const override;
   uint64_t bytes() const override;  // pages shared with another cache count in both
 
   bool fits(uint32_t layers, uint32_t kv_heads, uint32_t dim) const {
@@ -32,8 +36,9 @@ class PageCache final : public Cache {
   // it was.
   void make_room(uint32_t slots);
   // Writes to slots >= size() within the room made; they count from commit() on, so a failed pass leaves no
-  // trace.
-  void write(uint32_t layer, uint32_t kv_head, Slot slot, const float* key, const float* value);
+  // trace. original: the key before rotation, looked at only when keeps_original(layer).
+  void write(uint32_t layer, uint32_t kv_head, Slot slot, const float* key, const float* value, const float* original);
+  bool keeps_original(uint32_t layer) const { return raw_ && model_->recipe.rotary_of_layer[layer] >= 0; }
   void commit(std::span<const TokenPos> positions);
 
   std::span<const TokenPos> positions() const { return positions_; }
@@ -59,14 +64,24 @@ class PageCache final : public Cache {
       return reinterpret_cast<T*>(data);
     }
   };
-  size_t page_bytes() const {
+  size_t plain_bytes() const {
     return size_t(layers_) * kv_heads_ * 2 * kPageSlots * dim_ * (type_ == CacheType::f16 ? 2 : 4);
   }
+  size_t page_bytes() const { return plain_bytes() + (raw_ ? size_t(layers_) * kv_heads_ * kPageSlots * dim_ * 4 : 0); }
+  // A slot's key before rotation.  // [dim]
+  float* raw_key(const Page& page, uint32_t layer, uint32_t kv_head, Slot slot) const {
+    return reinterpret_cast<float*>(page.data + plain_bytes()) + ((size_t(layer) * kv_heads_ + kv_head) * kPageSlots + slot % kPageSlots) * dim_;
+  }
+  Status check_read(uint32_t layer, SlotRange slots) const;
+  void write_key(const Page& page, uint32_t layer, uint32_t kv_head, Slot slot, const float* key);
+  void own_page(size_t page);  // copies it when it is shared
   template <class T>
   void copy_slot(const PageCache& from, Slot source, Slot target);
 
+  std::shared_ptr<const Model> model_;
   uint32_t layers_, kv_heads_, dim_;
   CacheType type_;
+  bool originals_, raw_;  // keys from before rotation are known; pages hold them (some layer rotates)
   std::vector<std::shared_ptr<Page>> pages_;
   std::vector<TokenPos> positions_;  // [size], ascending
 };

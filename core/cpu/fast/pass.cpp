@@ -7,6 +7,7 @@
 #include "core/cpu/fast/expert_choice.h"
 #include "core/cpu/fast/few_row_kernels.h"
 #include "core/cpu/fast/vector_kernels.h"
+#include "core/model/rotary.h"
 
 namespace spanscope::fast {
 namespace {
@@ -63,22 +64,13 @@ void Pass::embed(const PassWork& work, uint32_t row) {
   add_scaled(x, learned, 1.0f, width);
 }
 
-// Angles in f32 (position * inverse frequency) as the published models were run; their cosines and sines in
-// double.
 void Pass::fill_angles(const PassWork& work) {
   const uint32_t rows = work.rows(), pairs = recipe_.rotary_dims / 2;
   angles_.resize(recipe_.rotary_tables.size());
   for (size_t t = 0; t < angles_.size(); ++t) {
-    const RotaryTable& table = recipe_.rotary_tables[t];
-    const float* inverse =
-        (work.cache.long_rotary() ? table.long_inverse_frequency : table.inverse_frequency).data();
     float *cosines = angles_[t].cosines.need(size_t(rows) * pairs), *sines = angles_[t].sines.need(size_t(rows) * pairs);
     each_row(rows, [&](uint32_t i, unsigned) {
-      for (uint32_t p = 0; p < pairs; ++p) {
-        const float angle = float(work.positions[i]) * inverse[p];
-        cosines[size_t(i) * pairs + p] = float(std::cos(double(angle))) * table.magnitude;
-        sines[size_t(i) * pairs + p] = float(std::sin(double(angle))) * table.magnitude;
-      }
+      rotary_angles(recipe_.rotary_tables[t], work.cache.long_rotary(), work.positions[i], cosines + size_t(i) * pairs, sines + size_t(i) * pairs);
     });
   }
 }
@@ -128,6 +120,8 @@ void Pass::attend(const PassWork& work, const LayerWeights& w, uint32_t layer) {
   const Slot base = work.cache.size();
   const int table = recipe_.rotary_of_layer[layer];
   const bool full = recipe_.query_key_norm == QueryKeyNorm::full, head = recipe_.query_key_norm == QueryKeyNorm::head;
+  const bool originals = work.cache.keeps_original(layer);
+  if (originals) raw_.resize(rows * kv_width);
   const auto norm = [&](float* x, const std::vector<float>& weight) {
     rms_norm(x, weight.data(), uint32_t(weight.size()), recipe_.norm_eps, x);
   };
@@ -146,8 +140,9 @@ void Pass::attend(const PassWork& work, const LayerWeights& w, uint32_t layer) {
     for (uint32_t h = 0; h < recipe_.kv_heads; ++h) {
       float* key = k + size_t(h) * dim;
       if (head) norm(key, w.k_norm);
+      if (originals) std::copy_n(key, dim, raw_.data() + i * kv_width + size_t(h) * dim);
       if (c) rotate(recipe_.rotary, c, s, pairs, key);
-      work.cache.write(layer, h, base + i, key, v + size_t(h) * dim);
+      work.cache.write(layer, h, base + i, key, v + size_t(h) * dim, originals ? raw_.data() + i * kv_width + size_t(h) * dim : nullptr);
     }
   });
 }

@@ -70,6 +70,7 @@ class Pass {
     Buffer cosines, sines;  // [rows][pairs]
   };
   std::vector<Angles> angles_;  // [rotary tables]
+  std::vector<float> raw_;  // [rows][kv heads][dim] keys before rotation, for a cache that keeps them
   std::vector<float> expert_weights_, expert_margin_;
   std::vector<int32_t> expert_ids_;
 };

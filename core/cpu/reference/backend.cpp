@@ -15,6 +15,7 @@
 #include "core/cpu/reference/mass_fold.h"
 #include "core/cpu/reference/routing.h"
 #include "core/cpu/reference/token_stats.h"
+#include "core/model/rotary.h"
 
 namespace spanscope {
 namespace reference {
@@ -82,8 +83,8 @@ class ReferenceBackend final : public Backend {
   }
   unsigned threads() const override { return pool_.threads(); }
 
-  std::unique_ptr<Cache> new_cache(uint32_t capacity_hint, bool /*originals*/) const override {
-    auto cache = std::make_unique<ReferenceCache>(recipe_.layers, recipe_.kv_heads, recipe_.head_dim, cache_type_);
+  std::unique_ptr<Cache> new_cache(uint32_t capacity_hint, bool originals) const override {
+    auto cache = std::make_unique<ReferenceCache>(model_, cache_type_, originals);
     cache->reserve(capacity_hint);
     return cache;
   }
@@ -179,6 +180,8 @@ class ReferenceBackend final : public Backend {
       linear(w.v, w.v_bias, normed_.data(), rows, v_.data());
       normalise_heads(q_.data(), w.q_norm, recipe_.query_heads, rows);
       normalise_heads(k_.data(), w.k_norm, recipe_.kv_heads, rows);
+      const bool originals = pass.cache.keeps_original(l);
+      if (originals) raw_k_ = k_;
       if (const int table = recipe_.rotary_of_layer[l]; table >= 0) {
         rotate(angles_[size_t(table)], q_.data(), recipe_.query_heads, rows);
         rotate(angles_[size_t(table)], k_.data(), recipe_.kv_heads, rows);
@@ -186,7 +189,7 @@ class ReferenceBackend final : public Backend {
       for (uint32_t i = 0; i < rows; ++i)
         for (uint32_t h = 0; h < recipe_.kv_heads; ++h) {
           const size_t from = i * kv_width + size_t(h) * recipe_.head_dim;
-          pass.cache.write(l, h, first_slot + i, k_.data() + from, v_.data() + from);
+          pass.cache.write(l, h, first_slot + i, k_.data() + from, v_.data() + from, originals ? raw_k_.data() + from : nullptr);
         }
       if (fold) fold->begin_layer(l);
       const AttentionInput in{recipe_,    l,          rows,      q_.data(),
@@ -296,36 +299,20 @@ class ReferenceBackend final : public Backend {
   void fill_angles(const Pass& pass) {
     angles_.resize(recipe_.rotary_tables.size());
     for (size_t t = 0; t < angles_.size(); ++t) {
-      const RotaryTable& table = recipe_.rotary_tables[t];
-      const std::vector<float>& inverse =
-          pass.cache.long_rotary() ? table.long_inverse_frequency : table.inverse_frequency;
-      const size_t pairs = inverse.size();
+      const size_t pairs = recipe_.rotary_dims / 2;
       angles_[t].cosines.resize(pass.rows() * pairs);
       angles_[t].sines.resize(pass.rows() * pairs);
       for (size_t i = 0; i < pass.rows(); ++i)
-        for (size_t p = 0; p < pairs; ++p) {
-          const float angle = float(pass.positions[i]) * inverse[p];
-          angles_[t].cosines[i * pairs + p] = float(std::cos(double(angle))) * table.magnitude;
-          angles_[t].sines[i * pairs + p] = float(std::sin(double(angle))) * table.magnitude;
-        }
+        rotary_angles(recipe_.rotary_tables[t], pass.cache.long_rotary(), pass.positions[i], angles_[t].cosines.data() + i * pairs,
+                      angles_[t].sines.data() + i * pairs);
     }
   }
 
   void rotate(const Angles& angles, float* x, uint32_t heads, uint32_t rows) const {  // x [rows][heads][dim]
-    const uint32_t pairs = recipe_.rotary_dims / 2;
-    const bool interleaved = recipe_.rotary == RotaryLayout::interleaved;
-    const uint32_t step = interleaved ? 2 : 1, apart = interleaved ? 1 : pairs;
+    const size_t pairs = recipe_.rotary_dims / 2;
     for (uint32_t i = 0; i < rows; ++i)
-      for (uint32_t h = 0; h < heads; ++h) {
-        float* head = x + (size_t(i) * heads + h) * recipe_.head_dim;
-        for (uint32_t p = 0; p < pairs; ++p) {
-          const float c = angles.cosines[size_t(i) * pairs + p], s = angles.sines[size_t(i) * pairs + p];
-          float &a = head[p * step], &b = head[p * step + apart];
-          const float rotated = a * c - b * s;
-          b = a * s + b * c;
-          a = rotated;
-        }
-      }
+      for (uint32_t h = 0; h < heads; ++h)
+        rotate_pairs(recipe_, angles.cosines.data() + i * pairs, angles.sines.data() + i * pairs, x + (size_t(i) * heads + h) * recipe_.head_dim);
   }
 
   // out = down(act(gate x) * up x), or down(act(up x)).  // x, out [rows][hidden]
@@ -442,7 +429,7 @@ class ReferenceBackend final : public Backend {
   ThreadPool pool_;
   std::vector<ThreadScratch> scratch_;  // [thread]
   // Activations of one pass.  // x_, normed_, delta_ [rows][hidden]
-  std::vector<float> x_, normed_, delta_, q_, k_, v_, mixed_, up_, gate_;
+  std::vector<float> x_, normed_, delta_, q_, k_, raw_k_, v_, mixed_, up_, gate_;  // raw_k_: before rotation, when the cache keeps it
   std::vector<Angles> angles_;  // [rotary tables]
   std::vector<float> router_, gathered_, expert_out_, expert_weights_, expert_margin_;
   std::vector<int32_t> expert_ids_;

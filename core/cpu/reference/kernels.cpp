@@ -165,4 +165,16 @@ void matmul(ThreadPool& pool, std::vector<ThreadScratch>& scratch, const WeightM
   });
 }
 
+void rotate_pairs(const Recipe& recipe, const float* cosines, const float* sines, float* head) {
+  const uint32_t pairs = recipe.rotary_dims / 2;
+  const bool interleaved = recipe.rotary == RotaryLayout::interleaved;
+  const uint32_t step = interleaved ? 2 : 1, apart = interleaved ? 1 : pairs;
+  for (uint32_t p = 0; p < pairs; ++p) {
+    float &a = head[p * step], &b = head[p * step + apart];
+    const float rotated = a * cosines[p] - b * sines[p];
+    b = a * sines[p] + b * cosines[p];
+    a = rotated;
+  }
+}
+
 }  // namespace spanscope::reference

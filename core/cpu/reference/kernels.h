@@ -25,6 +25,9 @@ const Kernels& kernels();
 // By name, for the test that says so: "baseline", "avx2", "avx512"; nullptr when this machine lacks it.
 const Kernels* kernels_named(const char* name);
 
+// Rotates one head by the angles of its position.  // cosines, sines [rotary_dims/2], head [dim]
+void rotate_pairs(const Recipe& recipe, const float* cosines, const float* sines, float* head);
+
 // Buffers that belong to one thread of the pool each. Grown by the calling thread, before the threads start.
 struct ThreadScratch {
   std::vector<float> weights;  // matmul: a few rows of the matrix as f32
