@@ -76,6 +76,7 @@ int main(int argc, char** argv) {
   add_model_render(*model, context);
   add_model_bench(*model, context);
   add_model_heads(*model, context);
+  add_gc(app, context);
   add_lab(app, context);
   add_env(app, context);
   add_knobs(app, context);

@@ -44,6 +44,7 @@ void add_report(CLI::App& parent, Context& context);
 void add_export(CLI::App& parent, Context& context);
 void add_verify(CLI::App& parent, Context& context);
 void add_repair(CLI::App& parent, Context& context);
+void add_gc(CLI::App& parent, Context& context);
 void add_lab(CLI::App& parent, Context& context);
 void add_env(CLI::App& parent, Context& context);
 void add_knobs(CLI::App& parent, Context& context);

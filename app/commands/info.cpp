@@ -121,6 +121,13 @@ OrderedJson spans_json(const SessionData& s) {
   return out;
 }
 
+// The first turn, from 1, of which a span's numbers are there.
+std::vector<uint64_t> until_turns(const GcRecord& gc) {
+  std::vector<uint64_t> out;
+  for (TurnId t : gc.until) out.push_back(uint64_t(t) + 1);
+  return out;
+}
+
 int run(const InfoOptions& o, const Context& context) {
   auto reader = SessionReader::open(o.session);
   if (!reader) return report_error(reader.error());
@@ -153,6 +160,9 @@ int run(const InfoOptions& o, const Context& context) {
         {"source", h.source}, {"theta_rec", h.theta_rec}, {"factor", h.factor}, {"cap", h.cap}, {"lambda", h.lambda},
         {"read_min", h.read_min()}, {"messages", messages}, {"turns", turns_json(s, shown->events)}, {"spans", spans_json(s)},
         {"bytes_by_kind", by_kind}, {"findings", findings_json(s.findings)}};
+    if (!s.gc.measure.empty())
+      document["gc"] = {{"measure", s.gc.measure}, {"theta", s.gc.theta}, {"turns", s.gc.turns}, {"spans", s.gc.spans},
+                        {"until_turn", until_turns(s.gc)}};
     if (o.frames) {
       OrderedJson frames = OrderedJson::array();
       for (const FrameInfo& f : (*reader)->frames())
@@ -180,6 +190,8 @@ int run(const InfoOptions& o, const Context& context) {
   for (uint64_t n : shown->events) events += n;
   fmt::print("holds     {} turns, {} spans, {} tokens in the last context, {} read events\n", s.turns.size(), s.ledger.spans.size(),
              s.turns.empty() ? 0 : s.turns.back().context, events);
+  if (!s.gc.measure.empty())
+    fmt::print("gc        {} spans have no numbers of their own before their last turns: never above {} {} in {} turns\n", s.gc.spans.size(), s.gc.theta, s.gc.measure, s.gc.turns);
   fmt::print("sizes    ");
   for (const auto& [kind, value] : kinds) fmt::print(" {} {}", kind, human_bytes(value.second));
   fmt::print("\n");

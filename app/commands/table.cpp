@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/commands/table.h"
 
+#include <cmath>
+
 namespace spanscope {
 namespace {
 
 std::string csv_cell(const OrderedJson& value) {
-  if (value.is_null()) return "";
+  if (value.is_null() || (value.is_number_float() && !std::isfinite(value.get<double>()))) return "";
   if (!value.is_string()) return value.dump();
   // Through the JSON writer and back: bytes that are not UTF-8 become U+FFFD, as in JSON.
   std::string text = OrderedJson::parse(value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace)).get<std::string>();

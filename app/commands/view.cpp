@@ -64,7 +64,7 @@ int run(const ViewOptions& o, const Context& context) {
       refs.push_back({{"span", r.span}, {"message", index_or_null(span.message)}, {"role", span.role}, {"name", span.name},
                       {"from", r.from}, {"len", r.len}, {"scalar", r.scalar},
                       {"value", r.state == ValueState::value ? number_or_null(r.value) : OrderedJson()},
-                      {"why", r.state == ValueState::value ? OrderedJson() : OrderedJson(state_name(r.state))},
+                      {"why", r.state == ValueState::value ? OrderedJson() : OrderedJson(r.state == ValueState::missing && s.gc.dropped(r.span, s.turns[view->turn].turn) ? "missing: gc" : state_name(r.state))},
                       {"tier", tier_name(r.tier)}, {"verdict", verdict_name(r.verdict)}});
     }
     OrderedJson document = {{"session", o.session}, {"turn", view->turn + 1}, {"predicate", view->predicate}, {"preset", view->preset},

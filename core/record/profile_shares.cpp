@@ -32,6 +32,10 @@ std::optional<std::vector<uint16_t>> to_shares(std::span<const float> mass, cons
   std::vector<uint16_t> out(mass.size());
   for (size_t i = 0; i < mass.size(); ++i) {
     const double triples = double(rows.of(i / profiles % 2, i % profiles)) * heads;
+    if (std::isnan(mass[i])) {  // dropped by gc
+      out[i] = 0x7e00;
+      continue;
+    }
     if (triples == 0) {
       if (mass[i] != 0) return std::nullopt;
       continue;

@@ -180,7 +180,7 @@ std::vector<SpanId> dead_weight(const SessionData& s, const ReadHistory& history
     if (!read) out.push_back(span.id);
   }
   const auto cumulative = replay_recurrence(s, RowSet::answer, 1.0, turn).cumulative;
-  auto share = [&](SpanId id) { return cumulative[id].triples > 0 ? cumulative[id].n / cumulative[id].triples : std::numeric_limits<double>::infinity(); };
+  auto share = [&](SpanId id) { return cumulative[id].triples > 0 && !std::isnan(cumulative[id].n) ? cumulative[id].n / cumulative[id].triples : std::numeric_limits<double>::infinity(); };
   std::stable_sort(out.begin(), out.end(), [&](SpanId a, SpanId b) {
     if (s.ledger[a].tokens != s.ledger[b].tokens) return s.ledger[a].tokens > s.ledger[b].tokens;
     if (share(a) != share(b)) return share(a) < share(b);

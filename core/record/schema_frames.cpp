@@ -246,6 +246,7 @@ Status read_mass(const Blob& blob, TurnRecord& t, const SessionData& s) {
   SPANSCOPE_TAKE(t.rows_q, uint32_t, "rows_q", 3 * q)
   SPANSCOPE_TAKE(t.mass_qk, float, "mass_qk", 3 * q * c)
   SPANSCOPE_TAKE(t.uniform_qk, float, "uniform_qk", 3 * q * c)
+  if (blob.find("gc_mass_qk")) SPANSCOPE_TAKE(t.gc_mass_qk, float, "gc_mass_qk", 3 * q)
   SPANSCOPE_TAKE(t.learned_sink, float, "learned_sink", 3 * l)
   SPANSCOPE_TAKE(t.unattributed, float, "unattributed", 3 * l)
   if (blob.find("learned_sink_q")) SPANSCOPE_TAKE(t.learned_sink_q, float, "learned_sink_q", 3 * q)
@@ -344,7 +345,38 @@ Status read_routing(const Blob& blob, TurnRecord& t, const SessionData& s) {
   SPANSCOPE_TAKE(r.weights, float, "weights", n * r.experts_used)
   SPANSCOPE_TAKE(r.margin, float, "margin", n)
   for (uint16_t id : r.ids)
-    if (id >= s.header.experts) return broken("expert " + std::to_string(id) + " of a model with " + std::to_string(s.header.experts));
+    if (id >= s.header.experts && id != kNoExpert) return broken("expert " + std::to_string(id) + " of a model with " + std::to_string(s.header.experts));
+  return {};
+}
+
+Status read_gc(const Blob& blob, SessionData& s) {
+  GcRecord gc;
+  SPANSCOPE_TAKE(gc.spans, uint32_t, "spans", UINT64_MAX)
+  const uint64_t n = gc.spans.size();
+  SPANSCOPE_TAKE(gc.until, uint32_t, "until", n)
+  GcRecord::Picks& p = gc.picks;
+  SPANSCOPE_TAKE(p.span, uint32_t, "picks.span", UINT64_MAX)
+  const uint64_t k = p.span.size();
+  SPANSCOPE_TAKE(p.layer, uint16_t, "picks.layer", k)
+  SPANSCOPE_TAKE(p.phase, uint8_t, "picks.phase", k)
+  SPANSCOPE_TAKE(p.expert, uint16_t, "picks.expert", k)
+  SPANSCOPE_TAKE(p.count, uint32_t, "picks.count", k)
+  SPANSCOPE_TAKE(p.weight, double, "picks.weight", k)
+  for (uint64_t i = 0; i < n; ++i)
+    if (gc.spans[i] >= s.ledger.spans.size() || (i && gc.spans[i] <= gc.spans[i - 1])) return broken("spans of gc that do not ascend or are not in the ledger");
+  const auto layers = uint64_t(std::count(s.header.moe_layer.begin(), s.header.moe_layer.end(), uint8_t(1)));
+  for (uint64_t i = 0; i < k; ++i)
+    if (p.span[i] >= s.ledger.spans.size() || p.layer[i] >= layers || p.phase[i] > 1 || (p.expert[i] >= s.header.experts && p.expert[i] != kNoExpert))
+      return broken("expert picks outside the model or the ledger");
+  const auto policy = blob.metadata.find("policy");
+  if (policy == blob.metadata.end()) return broken("gc without its policy");
+  auto json = parse_json(policy->second, "gc policy");
+  if (!json) return std::move(json).error();
+  if (!json->is_object()) return broken("gc without its policy");
+  gc.theta = value_or<double>(*json, "theta", 0);
+  gc.turns = value_or<uint32_t>(*json, "turns", 0);
+  gc.measure = value_or<std::string>(*json, "measure", "reads");
+  s.gc = std::move(gc);
   return {};
 }
 #undef SPANSCOPE_TAKE

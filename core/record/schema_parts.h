@@ -53,6 +53,7 @@ Status read_pair_mass(const Blob& blob, TurnRecord& turn, const SessionData& ses
 Status read_keys(const Blob& blob, TurnRecord& turn, const SessionData& session);
 Status read_values(const Blob& blob, TurnRecord& turn, const SessionData& session);
 Status read_closing(const Blob& blob, SessionData& session);
+Status read_gc(const Blob& blob, SessionData& session);
 
 // Where a closed turn's frames stand in SessionReader::frames().
 struct TurnFrames {

@@ -26,6 +26,11 @@ std::vector<uint32_t> SessionHeader::pairs_kept() const {
   return out;
 }
 
+bool GcRecord::dropped(SpanId span, TurnId turn) const {
+  const auto at = std::lower_bound(spans.begin(), spans.end(), span);
+  return at != spans.end() && *at == span && turn < until[size_t(at - spans.begin())];
+}
+
 void TurnRecord::drop_details() {
   token_stats = {};
   residual = {};

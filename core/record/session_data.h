@@ -76,6 +76,8 @@ struct DroppedColumns {  // sorted by (leaf, layer, head)
   size_t size() const { return leaf.size(); }
 };
 
+inline constexpr uint16_t kNoExpert = 0xffff;  // in RoutingColumns::ids: dropped by gc, weights and margin are NaN
+
 struct RoutingColumns {  // rows = executed slots of the turn, in order
   uint32_t layers = 0, experts_used = 0;  // MoE layers only
   std::vector<uint16_t> ids;      // [MoE layers][rows][K], selection order
@@ -149,8 +151,10 @@ struct TurnRecord {
 
   std::vector<SpanId> query_leaves;            // [Q] leaves that own rows of this turn, layout order
   std::vector<uint32_t> rows_q;                // [3 phases][Q]
-  std::vector<float> mass_qk;                  // [3][Q][S] summed over layers and heads
+  std::vector<float> mass_qk;                  // [3][Q][S] summed over layers and heads. NaN, here and in what follows:
+                                               // dropped by gc (GcRecord)
   std::vector<float> uniform_qk;               // [3][Q][S] definitions D4, summed over layers and heads
+  std::vector<float> gc_mass_qk;               // [3][Q] mass_qk of all leaves that gc dropped; empty: none
   std::vector<float> learned_sink, unattributed;  // [3][layers] summed over heads and rows
   std::vector<float> learned_sink_q;           // [3][Q] the learned sink by query leaf, over layers and heads; empty: none
   std::vector<SpanId> profile_spans;           // [P] resident leaves, then resident parents
@@ -194,12 +198,34 @@ struct ClosingScalars {
   std::vector<double> sum_n, sum_triples, sum_sink, sum_u;
 };
 
+// What `gc` left out of a session (session_gc.h): the turn-by-turn numbers of spans that were not read for a while. They
+// read as missing, never as 0; sums through time up to the last turn, spikes and read events are whole.
+struct GcRecord {
+  double theta = 0;
+  uint32_t turns = 0;               // policy: at most theta in each of that many turns
+  std::string measure;              // "reads", "share" or "ema"; empty: nothing was dropped
+  std::vector<SpanId> spans;        // ascending: leaves and parents
+  std::vector<TurnId> until;        // [spans] dropped in turns before this one (0-based)
+  // Expert picks of dropped rows, in the bounded form of definitions D6: by (span, mixture layer, phase), leaves only.
+  struct Picks {
+    std::vector<uint32_t> span;
+    std::vector<uint16_t> layer;    // mixture layers counted from 0
+    std::vector<uint8_t> phase;     // 0 prompt rows (prefill), 1 answer rows (decode)
+    std::vector<uint16_t> expert;   // kNoExpert: picks of experts beyond the bound, weight 0
+    std::vector<uint32_t> count;
+    std::vector<double> weight;     // sum
+    size_t size() const { return span.size(); }
+  } picks;
+  bool dropped(SpanId span, TurnId turn) const;
+};
+
 struct SessionData {
   SessionHeader header;
   Ledger ledger;
   std::vector<MessageInfo> messages;
   std::vector<TurnRecord> turns;
   ClosingScalars closing;
+  GcRecord gc;
   bool finished = false;
   uint64_t file_bytes = 0;
   std::string path;

@@ -85,7 +85,7 @@ uint64_t bytes_of(const TurnRecord& t) {
   const auto& d = t.dropped;
   const auto& r = t.routing;
   return sizeof t + weight(t.phase) + weight(t.layout) + weight(t.new_ids) + weight(t.new_token_bytes) + t.new_text.capacity() + weight(t.new_token_end) +
-         weight(t.query_leaves) + weight(t.rows_q) + weight(t.mass_qk) + weight(t.uniform_qk) + weight(t.learned_sink) + weight(t.unattributed) +
+         weight(t.query_leaves) + weight(t.rows_q) + weight(t.mass_qk) + weight(t.uniform_qk) + weight(t.gc_mass_qk) + weight(t.learned_sink) + weight(t.unattributed) +
          weight(t.learned_sink_q) + weight(t.profile_spans) + weight(t.layer_mass) + weight(t.head_mass) + weight(t.spike) + weight(t.spike_layer) + weight(t.spike_head) +
          weight(t.spike_row) + weight(e.row) + weight(e.leaf) + weight(e.layer) + weight(e.head) + weight(e.mass) + weight(e.habit) + weight(d.leaf) +
          weight(d.layer) + weight(d.head) + weight(d.count) + weight(d.above_display) + weight(r.ids) + weight(r.weights) + weight(r.margin);
@@ -103,7 +103,7 @@ Result<std::shared_ptr<const LazySession>> LazySession::open(std::shared_ptr<con
   const auto& frames = reader->frames();
   for (size_t i = 0; i < frames.size(); ++i) {
     const FrameInfo& info = frames[i];
-    if (info.kind == "session" || info.kind == "ledger" || info.kind == "note") {
+    if (info.kind == "session" || info.kind == "ledger" || info.kind == "note" || info.kind == "gc") {
       SPANSCOPE_TRY(builder.add(info, reader->frame(i)));
     } else if (info.kind == "turn_begin") {
       if (open && turn.turn != info.turn) lose(turn.turn, "was not finished");

@@ -147,6 +147,8 @@ Status SessionBuilder::add(const FrameInfo& info, Result<Blob> blob) {
       end_turn(info, *blob);
     } else if (info.kind == "note") {
       status = read_findings(*blob, session_);
+    } else if (info.kind == "gc") {
+      status = read_gc(*blob, session_);
     } else if (info.kind == "closing") {
       status = read_closing(*blob, session_);
     }

@@ -21,7 +21,7 @@ namespace {
 
 // Kinds that hold numbers about places in the context and nothing that was said there. A new kind must be put here before
 // redaction keeps it. Not here: keys and values (a key of the first layer names its token to whoever has the model).
-constexpr const char* kNumbers[] = {"mass", "profile", "reads", "routing", "tokenstat", "residual", "rows", "pairs", "turn_end", "closing"};
+constexpr const char* kNumbers[] = {"mass", "profile", "reads", "routing", "tokenstat", "residual", "rows", "pairs", "turn_end", "closing", "gc"};
 
 std::string random_salt() {
   std::random_device device;

@@ -12,6 +12,7 @@
 //   routing     ids, weights, margin
 //   turn_end    closes the turn: a turn without it was not finished and is not read
 //   closing     sums through time
+//   gc          which spans have no turn-by-turn numbers before which turn, their expert picks (session_gc.h); metadata "policy"
 //   note        what the recorder had to say about the conversation: grade u8, tag, message, where
 #include "core/record/session_schema.h"
 
@@ -133,6 +134,7 @@ Status write_turn(SessionWriter& writer, const TurnRecord& t, const SessionHeade
   mass.add<uint32_t>("rows_q", {3, q}, t.rows_q);
   mass.add<float>("mass_qk", {3, q, c}, t.mass_qk);
   mass.add<float>("uniform_qk", {3, q, c}, t.uniform_qk);
+  if (!t.gc_mass_qk.empty()) mass.add<float>("gc_mass_qk", {3, q}, t.gc_mass_qk);
   mass.add<float>("learned_sink", {3, l}, t.learned_sink);
   mass.add<float>("unattributed", {3, l}, t.unattributed);
   if (!t.learned_sink_q.empty()) mass.add<float>("learned_sink_q", {3, q}, t.learned_sink_q);
@@ -192,7 +194,7 @@ Status write_turn(SessionWriter& writer, const TurnRecord& t, const SessionHeade
     routing.add<uint16_t>("ids", {m, n, k}, t.routing.ids);
     routing.add<float>("weights", {m, n, k}, t.routing.weights);
     routing.add<float>("margin", {m, n}, t.routing.margin);
-    SPANSCOPE_TRY(writer.append({"routing", kVersion, t.turn}, std::move(routing)));
+    SPANSCOPE_TRY(writer.append({"routing", version_of("routing"), t.turn}, std::move(routing)));
   }
   Blob end;
   end.metadata["events"] = std::to_string(t.events.size());
@@ -200,6 +202,22 @@ Status write_turn(SessionWriter& writer, const TurnRecord& t, const SessionHeade
   end.metadata["profiles"] = std::to_string(profile_frames);
   SPANSCOPE_TRY(write_details(writer, t, header, end));
   return writer.append({"turn_end", kVersion, t.turn}, std::move(end));
+}
+
+Status write_gc(SessionWriter& writer, const GcRecord& gc) {
+  Blob blob;
+  const GcRecord::Picks& p = gc.picks;
+  const uint64_t n = gc.spans.size(), k = p.size();
+  blob.add<uint32_t>("spans", {n}, gc.spans);
+  blob.add<uint32_t>("until", {n}, gc.until);
+  blob.add<uint32_t>("picks.span", {k}, p.span);
+  blob.add<uint16_t>("picks.layer", {k}, p.layer);
+  blob.add<uint8_t>("picks.phase", {k}, p.phase);
+  blob.add<uint16_t>("picks.expert", {k}, p.expert);
+  blob.add<uint32_t>("picks.count", {k}, p.count);
+  blob.add<double>("picks.weight", {k}, p.weight);
+  blob.metadata["policy"] = OrderedJson({{"theta", gc.theta}, {"turns", gc.turns}, {"measure", gc.measure}}).dump();
+  return writer.append({"gc", kVersion, 0xffffffffu}, std::move(blob));
 }
 
 Status write_closing(SessionWriter& writer, const ClosingScalars& c) {

@@ -19,6 +19,7 @@ Status write_ledger(SessionWriter& writer, const Ledger& ledger, size_t first_sp
                     const std::vector<MessageInfo>& messages, size_t first_message);
 Status write_turn(SessionWriter& writer, const TurnRecord& turn, const SessionHeader& header, const Ledger& ledger);
 Status write_closing(SessionWriter& writer, const ClosingScalars& closing);
+Status write_gc(SessionWriter& writer, const GcRecord& gc);  // behind the ledger
 // Findings about the conversation (what the model does not read, say). They come back in SessionData::findings.
 Status write_findings(SessionWriter& writer, const std::vector<Finding>& findings);
 // What to say about a turn that had more read events than a turn may keep.

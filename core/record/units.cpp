@@ -5,6 +5,7 @@
 #include "core/record/units.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace spanscope {
 namespace {
@@ -14,6 +15,8 @@ struct TurnShape {
   std::vector<uint32_t> query_index;   // [Q] layout index of the query leaf
   std::vector<std::vector<uint32_t>> parent_leaves;  // [spans] layout indices of a parent's resident content leaves
 };
+
+constexpr double kNotKnown = std::numeric_limits<double>::quiet_NaN();
 
 bool has_sums(const TurnRecord& turn) {
   const size_t s = turn.layout.size(), q = turn.query_leaves.size();
@@ -109,6 +112,8 @@ std::vector<Sums> turn_sums(const SessionData& session, const TurnRecord& turn, 
       } else {
         for (uint32_t leaf : shape.parent_leaves[s]) sums.n += running.n[leaf], sums.u += running.u[leaf];
       }
+      // Without rows nothing was added; what gc dropped is not known to be 0 all the same.
+      if (session.gc.dropped(s, turn.turn)) sums.n = sums.u = kNotKnown;
     }
   }
   return out;
@@ -133,6 +138,7 @@ Sums span_sums(const SessionData& session, const TurnRecord& turn, SpanId span, 
   }
   if (own.empty()) return out;
   out.resident = true;
+  if (session.gc.dropped(span, turn.turn)) out.n = out.u = kNotKnown;
   const double pairs = double(session.header.layers) * session.header.query_heads;
   for (size_t q = queries; q-- > 0;) {  // the same order of additions as turn_sums
     if (rows == RowSet::consumer && (query_index[q] == kNone32 || query_index[q] <= own.back())) break;
@@ -149,7 +155,7 @@ Sums span_sums(const SessionData& session, const TurnRecord& turn, SpanId span, 
 
 Value unit_of(const Sums& sums, Unit unit, uint32_t tokens, bool sink_span, double idle) {
   Value value;
-  if (!sums.resident) return value;
+  if (!sums.resident || std::isnan(sums.n) || std::isnan(sums.triples)) return value;
   const auto set = [&](double number) { value.number = number, value.state = ValueState::value; };
   switch (unit) {
     case Unit::mass:
@@ -162,7 +168,7 @@ Value unit_of(const Sums& sums, Unit unit, uint32_t tokens, bool sink_span, doub
       if (sums.triples > 0 && tokens > 0) set(sums.n / (sums.triples * tokens));
       break;
     case Unit::lift: {
-      if (sink_span || !(sums.triples > 0) || !(sums.u > 0)) break;
+      if (sink_span || !(sums.triples > 0) || !(sums.u > 0)) break;  // not u > 0: NaN, too
       const double rest = sums.triples - sums.sink;  // what was not spent on sinks
       if (rest < idle * sums.triples) value.state = ValueState::idle;
       else set((sums.n / rest) / (sums.u / sums.triples));
@@ -171,6 +177,52 @@ Value unit_of(const Sums& sums, Unit unit, uint32_t tokens, bool sink_span, doub
   }
   return value;
 }
+
+namespace {
+
+// The closing sums of a span; prompt rows are all rows but the answer's. False: they are not there.
+bool closing_sums(const SessionData& session, SpanId span, RowSet rows, bool ema, Sums& out) {
+  const ClosingScalars& c = session.closing;
+  const size_t spans = session.ledger.spans.size();
+  const auto& n = ema ? c.ema_n : c.sum_n;
+  const auto& triples = ema ? c.ema_triples : c.sum_triples;
+  const auto& sink = ema ? c.ema_sink : c.sum_sink;
+  const auto& u = ema ? c.ema_u : c.sum_u;
+  for (const auto* v : {&n, &triples, &sink, &u})
+    if (v->size() != 3 * spans) return false;
+  const auto take = [&](size_t set, double sign) {
+    const size_t at = set * spans + span;
+    out.n += sign * n[at], out.triples += sign * triples[at], out.sink += sign * sink[at], out.u += sign * u[at];
+  };
+  switch (rows) {
+    case RowSet::answer: take(0, 1); break;
+    case RowSet::all: take(1, 1); break;
+    case RowSet::consumer: take(2, 1); break;
+    case RowSet::prompt: take(1, 1), take(0, -1); break;
+  }
+  return true;
+}
+
+// What the turns cannot say any more.
+void take_closing(const SessionData& session, RowSet rows, double lambda, TurnId last, Recurrence& out) {
+  const GcRecord& gc = session.gc;
+  if (session.turns.empty() || session.turns.front().turn > last) return;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const bool at_end = last >= session.turns.back().turn;
+  for (size_t i = 0; i < gc.spans.size(); ++i) {
+    if (gc.until[i] <= session.turns.front().turn) continue;
+    for (const bool ema : {true, false}) {
+      Sums& target = (ema ? out.ema : out.cumulative)[gc.spans[i]];
+      Sums sums;
+      sums.resident = target.resident;
+      const bool known = !ema || lambda == session.header.lambda || lambda == 1;
+      if (!at_end || !known || !closing_sums(session, gc.spans[i], rows, ema && lambda != 1, sums)) sums.n = sums.triples = sums.sink = sums.u = nan;
+      target = sums;
+    }
+  }
+}
+
+}  // namespace
 
 Recurrence replay_recurrence(const SessionData& session, RowSet rows, double lambda, TurnId last) {
   Recurrence out;
@@ -188,6 +240,7 @@ Recurrence replay_recurrence(const SessionData& session, RowSet rows, double lam
       ema.resident = out.cumulative[s].resident = true;
     }
   }
+  take_closing(session, rows, lambda, last, out);
   return out;
 }
 

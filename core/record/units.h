@@ -36,14 +36,15 @@ std::vector<Sums> turn_sums(const SessionData& session, const TurnRecord& turn, 
 // The same for one span.
 Sums span_sums(const SessionData& session, const TurnRecord& turn, SpanId span, RowSet rows);
 
-// The unit, taken last. Of a resident span mass is a value also without rows (0); the ratios are missing then. `tokens` is the span's own token count; `sink_span` has no lift.
+// The unit, taken last. Sums that are not known (dropped by gc: NaN) are missing. Of a resident span mass is a value also without rows (0); the ratios are missing then. `tokens` is the span's own token count; `sink_span` has no lift.
 Value unit_of(const Sums& sums, Unit unit, uint32_t tokens, bool sink_span, double idle = 0.02);
 
 // resident = it was in the context in some turn so far (the sums go on after it left).
 struct Recurrence {  // index = span id
   std::vector<Sums> ema, cumulative;
 };
-// After turn `last` (inclusive, 0-based), from the turns themselves. e_t = lambda * e_(t-1) + x_t.
+// After turn `last` (inclusive, 0-based), from the turns themselves. e_t = lambda * e_(t-1) + x_t. Of spans of which gc
+// dropped turns: from the closing sums, where `last` is the last turn (ema at the session's own lambda, or 1); else NaN.
 Recurrence replay_recurrence(const SessionData& session, RowSet rows, double lambda, TurnId last);
 
 // The last 64 turns' sums of one span, oldest first, from its birth turn on; absent turns push zeros.

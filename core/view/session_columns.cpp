@@ -30,7 +30,8 @@ constexpr Field kFields[] = {
     {"id", "span id", ""},
 };
 
-Value number(double x) { return {x, ValueState::value}; }
+// Sums that gc dropped are not known.
+Value number(double x) { return x == x ? Value{x, ValueState::value} : Value{}; }
 
 }  // namespace
 
@@ -192,7 +193,23 @@ Value SessionColumns::expert(SpanId id, int64_t layer, int64_t expert) const {
       }
     }
   }
+  // Picks of rows that gc dropped, in bounded form: of an expert that it did not track nothing is known.
+  const GcRecord::Picks& kept = session_.gc.picks;
+  std::vector<uint8_t> tracked(picks.size(), 0), beyond(picks.size(), 0);
+  for (size_t i = 0; i < kept.size(); ++i) {
+    bool mine = kept.span[i] == id;
+    if (!mine && session_.ledger[kept.span[i]].kind == SpanKind::content)
+      for (SpanId parent : session_.ledger.ancestors(kept.span[i])) mine = mine || parent == id;
+    if (!mine || session_.ledger[kept.span[i]].birth > session_.turns[turn_].turn || kept.layer[i] >= picks.size()) continue;
+    any = true;
+    if (kept.expert[i] == kNoExpert) beyond[kept.layer[i]] = 1;
+    else if (kept.expert[i] == expert) picks[kept.layer[i]] += kept.count[i], tracked[kept.layer[i]] = 1;
+  }
   if (!any || picks.empty()) return {};
+  for (size_t l = 0; l < picks.size(); ++l)
+    if (beyond[l] && !tracked[l]) picks[l] = std::numeric_limits<double>::quiet_NaN();
+  for (size_t l = 0; layer < 0 && l < picks.size(); ++l)
+    if (picks[l] != picks[l]) return {};
   return number(layer < 0 ? *std::max_element(picks.begin(), picks.end()) : picks[size_t(layer)]);
 }
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from .container import Arrays, Container, Damaged, Finding, Frame, SpanscopeError
 
-VERSIONS = {"session": 1, "ledger": 1, "turn_begin": 1, "mass": 2, "profile": 2, "reads": 1, "routing": 1, "turn_end": 1, "closing": 1, "note": 1,
-            "tokenstat": 1, "residual": 1, "rows": 1, "pairs": 1, "keys": 1, "values": 1}
-READABLE = {"mass": (1, 2), "profile": (1, 2)}  # others: the one of VERSIONS
+VERSIONS = {"session": 1, "ledger": 1, "turn_begin": 1, "mass": 2, "profile": 2, "reads": 1, "routing": 2, "turn_end": 1, "closing": 1, "note": 1,
+            "tokenstat": 1, "residual": 1, "rows": 1, "pairs": 1, "keys": 1, "values": 1, "gc": 1}
+READABLE = {"mass": (1, 2), "profile": (1, 2), "routing": (1, 2)}  # others: the one of VERSIONS
 DETAILS = ("tokenstat", "residual", "rows", "pairs", "keys", "values")  # read when asked for: Session.details()
 KINDS = ("sink", "template", "content", "parent")
 GRADES = ("info", "warning", "loss", "error")
@@ -101,6 +101,8 @@ class Session:
         self._container = Container(path)
         self.path = path
         self.findings: List[Finding] = list(self._container.findings)
+        self.gc: Optional[Arrays] = None                # what `spanscope gc` left out: spans, until (turn, from 0), picks.*
+        self.gc_policy: Dict[str, Any] = {}             # theta, turns, measure
         self.header: Dict[str, Any] = {}
         self.spans: List[Span] = []
         self.messages: List[Message] = []
@@ -170,6 +172,8 @@ class Session:
                     self._notes(arrays)
                 elif frame.kind == "closing":
                     self.closing = arrays
+                elif frame.kind == "gc":
+                    self._gc(metadata, arrays)
                 elif frame.kind == "turn_begin":
                     if open_turn is not None and open_turn.turn == frame.turn:
                         self._find("info", "SPAN-TURN-AGAIN", f"turn {open_turn.turn + 1} was begun twice; the second one counts")
@@ -240,6 +244,18 @@ class Session:
     def _notes(self, a: Arrays) -> None:
         for grade, tag, message in zip(a["grade"], _strings(a, "tag"), _strings(a, "message")):
             self._find(GRADES[min(int(grade), 3)], tag, message)
+
+    def _gc(self, metadata: Dict[str, str], a: Arrays) -> None:
+        if a["until"].shape != a["spans"].shape or (len(a["spans"]) and int(a["spans"].max()) >= len(self.spans)):
+            raise Damaged("spans of gc that the ledger does not have")
+        self.gc, self.gc_policy = a, json.loads(metadata["policy"])
+
+    def dropped(self, span: int, turn: int) -> bool:
+        """Whether `spanscope gc` dropped the span's numbers of that turn (from 0): its masses are NaN then, and missing, not 0."""
+        if self.gc is None:
+            return False
+        at = int(np.searchsorted(self.gc["spans"], span))
+        return at < len(self.gc["spans"]) and int(self.gc["spans"][at]) == span and turn < int(self.gc["until"][at])
 
     def _check_begin(self, turn: Turn) -> None:
         data, layout = turn.data, turn.layout
