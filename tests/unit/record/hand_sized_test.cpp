@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Turns small enough to be checked on paper: the worked example of the definitions, and the reference data's own.
+// Turns small enough to be checked on paper: the worked example of the definitions, and the reference data's own. What is
+// checked was recorded, written to a file, closed and opened again.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -7,14 +8,18 @@
 #include "core/base/files.h"
 #include "core/base/json.h"
 #include "core/record/reads.h"
+#include "core/record/session_schema.h"
 #include "core/record/units.h"
 #include "tests/support/oracles.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/record/attention_feed.h"
 
 using namespace spanscope;
 using namespace spanscope::test;
 
 namespace {
+
+const SpanKind kSink = SpanKind::sink, kContent = SpanKind::content;
 
 struct Row {
   TokenPos position;
@@ -29,12 +34,31 @@ struct Case {
   uint32_t window = 0;
 };
 
+SessionData reopened(const SessionData& s) {
+  const TempDir dir;
+  const std::string path = dir / "small.span";
+  auto writer = SessionWriter::create(path, false);
+  REQUIRE(writer);
+  REQUIRE(write_header(**writer, s.header));
+  REQUIRE(write_ledger(**writer, s.ledger, 0, s.messages, 0));
+  for (const TurnRecord& t : s.turns) REQUIRE(write_turn(**writer, t, s.header, s.ledger));
+  REQUIRE((*writer)->finish());
+  auto loaded = load_session(path);
+  REQUIRE(loaded);
+  CHECK((*loaded)->finished);
+  CHECK((*loaded)->findings.empty());
+  REQUIRE((*loaded)->turns.size() == s.turns.size());
+  return **loaded;
+}
+
 // The session after one turn of the case. Parents: none.
 SessionData run(const Case& c, TurnId turn_number = 0, Recorder* given = nullptr) {
   const uint32_t layers = uint32_t(c.rows[0].weights.size()), heads = uint32_t(c.rows[0].weights[0].size());
   SessionData s;
   s.header.layers = layers, s.header.query_heads = heads;
   s.header.window.assign(layers, c.window);
+  s.header.moe_layer.assign(layers, 0);
+  s.header.has_text = false;
   TurnPlan plan;
   plan.turn = turn_number;
   uint32_t keys = 0;
@@ -71,7 +95,57 @@ SessionData run(const Case& c, TurnId turn_number = 0, Recorder* given = nullptr
   auto turn = recorder.close_turn(plan, s.ledger);
   if (!turn) FAIL(turn.error().line());
   s.turns.push_back(std::move(*turn));
-  return s;
+  return reopened(s);
+}
+
+// As many turns as masses, one answer row each, which gives its turn's mass to leaf 1 and the rest to the sink. [turns][2]:
+// with a second leaf (leaf 2) the row gives to both.
+SessionData one_row_turns(const std::vector<std::vector<float>>& mass) {
+  SessionData s;
+  s.header.layers = 1, s.header.query_heads = 1, s.header.window = {0}, s.header.moe_layer = {0};
+  s.header.has_text = false;
+  const uint32_t first = 1 + uint32_t(mass[0].size());  // slot of the first row
+  std::vector<LayoutEntry> layout;
+  const auto leaf = [&](SpanKind kind, TurnId birth) {
+    Span span;
+    span.id = SpanId(s.ledger.spans.size()), span.kind = kind, span.tokens = 1, span.birth = birth;
+    s.ledger.spans.push_back(span);
+    layout.push_back({span.id, span.id, 1, span.id});
+  };
+  leaf(SpanKind::sink, 0);
+  for (size_t i = 0; i < mass[0].size(); ++i) leaf(kContent, 0);
+  leaf(kContent, 0);
+  Attention a;
+  a.layers = a.heads = 1, a.window = {0};
+  a.weight = [&](uint32_t, uint32_t, Slot row, Slot key) {
+    if (row < first) return key == 0 ? 1.0f : 0.0f;
+    const auto& m = mass[row - first];
+    if (key >= 1 && key <= m.size()) return m[key - 1];
+    float rest = 1;
+    for (float x : m) rest -= x;
+    return key == 0 ? rest : 0.0f;
+  };
+  a.learned = [](uint32_t, uint32_t, Slot) { return 0.0f; };
+  Recipe recipe;
+  recipe.layers = recipe.query_heads = 1, recipe.window = a.window;
+  Recorder recorder(recipe, {});
+  for (TurnId t = 0; t < mass.size(); ++t) {
+    leaf(kContent, t);
+    TurnPlan plan;
+    plan.turn = t;
+    plan.cached = t == 0 ? 0 : first + t;
+    plan.executed_end = first + t + 1;
+    plan.answer_begin = plan.executed_end, plan.answer_len = 1;
+    plan.phase.assign(plan.executed_end - plan.cached, RowPhase::prompt);
+    plan.phase.back() = RowPhase::answer;
+    plan.ids.assign(plan.executed_end + 1, 0);
+    plan.layout = layout;
+    feed_turn(recorder, plan, s.ledger, a, 1024);
+    auto turn = recorder.close_turn(plan, s.ledger);
+    if (!turn) FAIL(turn.error().line());
+    s.turns.push_back(std::move(*turn));
+  }
+  return reopened(s);
 }
 
 void same(const std::string& what, double found, const OrderedJson& expected) {
@@ -124,8 +198,6 @@ void check(const std::string& name, const Case& c, const OrderedJson& expected) 
     same("event mass", t.events.mass[i], e[4]);
   }
 }
-
-const SpanKind kSink = SpanKind::sink, kContent = SpanKind::content;
 
 RowPhase phase_of(const OrderedJson& name) {
   return name == "prompt" ? RowPhase::prompt : name == "answer" ? RowPhase::answer : RowPhase::recompute;
@@ -281,41 +353,33 @@ TEST_CASE("mass that does not add up is an error that names the place") {
   CHECK(turn.error().message.find("2 answer rows") != std::string::npos);
 }
 
-TEST_CASE("decay, ring") {
+TEST_CASE("decay, ring: from the file, lambda 0, 0.5, 0.9, 1") {
   // Six turns in which one leaf has mass first and the other last; and 74 turns for a ring of 64.
-  const auto session = [](const std::vector<std::vector<float>>& mass) {
-    SessionData s;
-    s.header.layers = 1, s.header.query_heads = 1;
-    s.header.window = {0};
-    for (SpanId i = 0; i < mass[0].size(); ++i) {
-      Span span;
-      span.id = i, span.tokens = 1;
-      s.ledger.spans.push_back(span);
-    }
-    for (TurnId t = 0; t < mass.size(); ++t) {
-      TurnRecord turn;
-      turn.turn = t;
-      for (SpanId i = 0; i < mass[0].size(); ++i) turn.layout.push_back({i, i, 1, i});
-      turn.query_leaves = {SpanId(mass[0].size() - 1)};
-      turn.rows_q = {0, 1, 0};
-      turn.mass_qk.assign(3 * mass[0].size(), 0);
-      std::copy(mass[t].begin(), mass[t].end(), turn.mass_qk.begin() + ptrdiff_t(mass[0].size()));
-      turn.uniform_qk.assign(3 * mass[0].size(), 0);
-      s.turns.push_back(turn);
-    }
-    return s;
-  };
-  const SessionData six = session({{1, 0}, {1, 0}, {1, 0}, {0, 1}, {0, 1}, {0, 1}});
+  const SessionData six = one_row_turns({{1, 0}, {1, 0}, {1, 0}, {0, 1}, {0, 1}, {0, 1}});
   const Recurrence r = replay_recurrence(six, RowSet::answer, 0.5, 5);
-  CHECK(r.ema[0].n == 0.21875);
-  CHECK(r.ema[1].n == 1.75);
-  CHECK(r.cumulative[0].n == 3);
+  CHECK(r.ema[1].n == 0.21875);
+  CHECK(r.ema[2].n == 1.75);
   CHECK(r.cumulative[1].n == 3);
+  CHECK(r.cumulative[2].n == 3);
 
   std::vector<std::vector<float>> many;
-  for (int t = 0; t < 74; ++t) many.push_back({float(t + 1) / 1000, 0});
-  const auto ring = ring_of(session(many), 0, RowSet::answer, 73);
+  for (int t = 0; t < 74; ++t) many.push_back({float(t + 1) / 1000});
+  const SessionData long_one = one_row_turns(many);
+  const auto ring = ring_of(long_one, 1, RowSet::answer, 73);
   REQUIRE(ring.size() == 64);
-  CHECK(ring.front().n == Approx(0.011));
-  CHECK(ring.back().n == Approx(0.074));
+  for (size_t i = 0; i < 64; ++i) {
+    CHECK(ring[i].n == Approx((double(i) + 11) / 1000).epsilon(1e-6));
+    CHECK(ring[i].triples == 1);
+  }
+  for (const double lambda : {0.0, 0.5, 0.9, 1.0}) {
+    INFO("lambda " << lambda);
+    double n = 0, triples = 0, sum = 0;
+    for (int t = 0; t < 74; ++t) n = lambda * n + (t + 1) / 1000.0, triples = lambda * triples + 1, sum += (t + 1) / 1000.0;
+    const Recurrence all = replay_recurrence(long_one, RowSet::answer, lambda, 73);
+    CHECK(all.ema[1].n == Approx(n).epsilon(1e-6));
+    CHECK(all.ema[1].triples == Approx(triples).epsilon(1e-12));
+    CHECK(all.cumulative[1].n == Approx(sum).epsilon(1e-6));
+    if (lambda == 0) CHECK(all.ema[1].n == ring.back().n);
+    if (lambda == 1) CHECK(all.ema[1].n == all.cumulative[1].n);
+  }
 }
