@@ -79,9 +79,10 @@ void HeadCounter::add_reads(const TurnRecord& turn) {
 void HeadCounter::add_copies(const TurnRecord& turn) {
   const uint32_t heads = header_.query_heads;
   const std::vector<Place> places = places_of(turn);
+  const SpanId request = request_of(session_, turn);
   const auto behind = [&](uint32_t entry, TokenPos row) {
     const LayoutEntry& e = turn.layout[entry];
-    return session_.ledger[e.leaf].kind == SpanKind::content && e.position + e.len <= row;
+    return session_.ledger[e.leaf].kind == SpanKind::content && e.position + e.len <= row && (request == kNoSpan || session_.ledger.message_of(e.leaf) != request);
   };
   const auto holds = [&](uint32_t entry, TokenId token) {
     const SpanId leaf = turn.layout[entry].leaf;
@@ -130,7 +131,7 @@ void HeadCounter::add_copies(const TurnRecord& turn) {
       if (!(events.mass[i] > theta_)) continue;
       const auto row = std::lower_bound(rows.begin(), rows.end(), events.row[i], [](const Row& r, TokenPos p) { return r.position < p; });
       const uint32_t entry = entry_of[events.leaf[i]];
-      if (row == rows.end() || row->position != events.row[i] || entry == kNone32 || !holds(entry, row->next)) continue;
+      if (row == rows.end() || row->position != events.row[i] || entry == kNone32 || !behind(entry, row->position) || !holds(entry, row->next)) continue;
       copied[size_t(events.layer[i]) * heads + events.head[i]].insert(row->next);
     }
   }
@@ -182,7 +183,7 @@ HeadMap HeadCounter::finish() const {
     const bool argmax = turns_with_argmax_ == copy_turns_;
     const std::string how = argmax ? "the largest weight on the predicted token" : turns_with_argmax_ ? "the largest weight on the predicted token, where token statistics were kept, else a read of a leaf that holds it"
                                                                                                      : "a read of a leaf that holds the predicted token";
-    table(HeadMeasure::session_copy, copies_, double(copy_turns_), std::to_string(copy_tokens_) + " tokens in " + std::to_string(copy_turns_) + " answers that could be copied; " + how);
+    table(HeadMeasure::session_copy, copies_, double(copy_turns_), std::to_string(copy_tokens_) + " tokens in " + std::to_string(copy_turns_) + " answers that could be copied, requests left out; " + how);
   }
   if (profile_rows_) {
     table(HeadMeasure::sink, sink_, double(profile_rows_), "head profiles");

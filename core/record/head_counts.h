@@ -3,7 +3,8 @@
 //
 //   session_reads  read events (definitions D5) with mass > theta, over all turns, those on the answer's request left out:
 //                  every head that looks at the question would lead
-//   session_copy   per turn: W = the distinct tokens of the answer that some content leaf behind the row held. A head copies
+//   session_copy   per turn: W = the distinct tokens of the answer that some content leaf behind the row held, the request's left
+//                  out: a head that looks at the question while its words are repeated does not look anything up. A head copies
 //                  w in W when, in a row that predicts w, its largest weight lies on a slot of such a leaf with that very
 //                  token (token detail, all heads kept), or else: when the row's read events of the head name a leaf that
 //                  holds w somewhere (span detail: it says which leaf, not which token). Copied / W, the mean over the turns

@@ -7,34 +7,12 @@
 #include <set>
 
 #include "core/record/reads.h"
-#include "tests/oracle/record/chat_case.h"
+#include "tests/oracle/relay/relay_case.h"
 
 using namespace spanscope;
 using namespace spanscope::test;
 
 namespace {
-
-struct Relay {
-  std::string model, demo_text;
-  OrderedJson messages, facts, eval;
-};
-
-Relay relay(const std::string& model, const std::string& demo_name) {
-  Relay r;
-  r.model = demo(model + ".gguf");
-  r.demo_text = take(read_file(demo(demo_name + ".json")));
-  r.messages = take(parse_json(r.demo_text, demo_name))["messages"];
-  r.facts = read_json(demo(demo_name + ".facts.json"));
-  r.eval = read_json(demo("eval.json"))[model]["demos"][demo_name];
-  return r;
-}
-
-size_t turn_index(const SessionData& s, int32_t message) {
-  for (size_t t = 0; t < s.turns.size(); ++t)
-    if (s.turns[t].message == message) return t;
-  FAIL("no turn for message " << message);
-  return 0;
-}
 
 // Turns (0-based) whose answer needs message m, by the questions.
 std::map<int32_t, std::set<size_t>> needing_turns(const SessionData& s, const OrderedJson& facts) {
