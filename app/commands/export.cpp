@@ -122,7 +122,7 @@ ExportTable routing_table(const SessionData& s) {
       for (size_t row = 0; row < rows; ++row)
         for (size_t k = 0; k < r.experts_used; ++k) {
           const size_t at = (l * rows + row) * r.experts_used + k;
-          t.rows.push_back({turn.turn + 1, turn.executed_begin + row, kPhaseName[std::min<size_t>(turn.phase[row], 2)], l, k, r.ids[at],
+          t.rows.push_back({turn.turn + 1, turn.executed_begin + row, kPhaseName[std::min<size_t>(turn.phase[row], 2)], l, k, r.ids[at] == kNoExpert ? OrderedJson() : OrderedJson(r.ids[at]),
                             r.weights[at], r.margin[l * rows + row]});
         }
   }

@@ -143,9 +143,30 @@ def against_golden(data):
         assert found == expected, file
 
 
+def against_gc(folder, whole):
+    """What gc dropped is missing, in the same places as the program says; everything else is what it was."""
+    s = against_export(folder)
+    info = json.loads((folder / "info.json").read_text("utf-8"))["gc"]
+    assert s.gc is not None and s.gc["spans"].tolist() == info["spans"] and (s.gc["until"] + 1).tolist() == info["until_turn"]
+    assert s.gc_policy == {"theta": info["theta"], "turns": info["turns"], "measure": info["measure"]} and info["spans"]
+    gone = 0
+    for a, b in zip(whole.turns, s.turns):
+        columns = np.array([s.dropped(int(leaf), b.turn) for leaf in b.layout[:, 0]])
+        assert np.isnan(b.arrays["mass"]["mass_qk"][:, :, columns]).all()
+        assert np.array_equal(b.arrays["mass"]["mass_qk"][:, :, ~columns], a.arrays["mass"]["mass_qk"][:, :, ~columns])
+        if columns.any():
+            folded = a.arrays["mass"]["mass_qk"][:, :, columns].astype("f8").sum(axis=2)
+            assert np.allclose(b.arrays["mass"]["gc_mass_qk"], folded, rtol=1e-6, atol=1e-7)
+        profiles = np.array([s.dropped(int(span), b.turn) for span in b.arrays["mass"]["profile_spans"]])
+        assert np.isnan(b.arrays["mass"]["layer_mass"][:, :, profiles]).all() and not np.isnan(b.arrays["mass"]["layer_mass"][:, :, ~profiles]).any()
+        gone += int(columns.sum())
+    assert gone > 0
+
+
 if __name__ == "__main__":
     work, data = Path(sys.argv[1]), Path(sys.argv[2])
     session = against_export(work)
     against_damage(work, session)
     against_golden(data)
+    against_gc(work / "gc", session)
     print("the same everywhere")

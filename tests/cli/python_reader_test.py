@@ -31,6 +31,13 @@ class PythonReader(ProgramTest):
         for what in ("mass", "layer", "head", "events", "routing", "tokens", "rows", "pairs"):
             self.check_ok(spanscope("export", session, "--what", what, "-o", self.folder / f"{what}.safetensors"))
         (self.folder / "info.json").write_bytes(self.check_ok(spanscope("info", session, "--frames", "--json")).stdout)
+        small = self.folder / "gc"
+        small.mkdir()
+        self.check_ok(spanscope("gc", session, "-o", small / "talk.span", "--turns", "3"))
+        shutil.copy(DEMO / "demo12.json", small / "chat.json")
+        for what in ("mass", "layer", "head", "events", "routing", "tokens", "rows", "pairs"):
+            self.check_ok(spanscope("export", small / "talk.span", "--what", what, "-o", small / f"{what}.safetensors"))
+        (small / "info.json").write_bytes(self.check_ok(spanscope("info", small / "talk.span", "--frames", "--json")).stdout)
         environment = dict(os.environ, PYTHONPATH=str(SOURCE / "packaging" / "python"), PYTHONDONTWRITEBYTECODE="1")
         check = Path(__file__).with_name("python_reader_check.py")
         done = subprocess.run([python, "-B", str(check), str(self.folder), str(SOURCE / "tests" / "data")], capture_output=True, text=True,

@@ -106,7 +106,7 @@ ExpertCounts expert_counts(const SessionData& session, const std::vector<SpanId>
         const RowPhase phase = RowPhase(t.phase[row]);
         if (phase != RowPhase::prompt && phase != RowPhase::answer) continue;
         ++out.tokens;
-        if (!good) {
+        if (!good || t.routing.ids[row * k] == kNoExpert) {  // or dropped by gc
           ++out.not_recorded;
           continue;
         }
