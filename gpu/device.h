@@ -7,7 +7,7 @@
 //   Shared<T>     a piece of the block's dynamic shared memory, made by shared_array<T>(byte offset, count): get, set
 //   sync_block, sync_warp, shuffle, shuffle_xor, any_lane, copy_async, copy_commit, copy_wait<N>
 //   mma_tf32 (m16n8k8), mma_f16, mma_bf16 (m16n8k16), load_matrix_x4 (and _transposed)
-//   thread_x, block_x, block_y, block_z, exponential, logarithm, tangent_hyperbolic, to_tf32, to_f16, to_bf16
+//   thread_x, block_x, block_y, block_z, exponential, logarithm, tangent_hyperbolic, square_root, error_function, to_tf32, to_f16 ...
 //
 // Fragments (lane = 4 g + t), as the PTX manual defines them; C and D: d0 (g, 2t) d1 (g, 2t+1) d2 (g+8, 2t) d3 (g+8, 2t+1);
 //   tf32 A: a0 (g, t) a1 (g+8, t) a2 (g, t+4) a3 (g+8, t+4)         B: b0 (t, g) b1 (t+4, g)
@@ -22,7 +22,8 @@
 namespace spanscope::gpu {
 
 // Whether this build carries the seeded bug of that number: the tests of the tests (tests/gpu_host/support/mutant.cpp).
-constexpr bool mutant(int number) { return SPANSCOPE_MUTANT == number; }
+template <int kNumber>
+inline constexpr bool kMutant = SPANSCOPE_MUTANT == kNumber;
 
 // Arrays as kernels and launching code both see them. size is looked at by the host layer only.
 template <class T>

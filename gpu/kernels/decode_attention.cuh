@@ -14,7 +14,7 @@ inline constexpr uint32_t kDecodeThreads = 128, kDecodeHeads = 8;
 
 template <class Element, uint32_t kDim>
 struct DecodeShared {
-  static constexpr uint32_t kTile = kTileKeys * row_stride<Element, kDim>();
+  static constexpr uint32_t kTile = kTileKeys * kRowStride<Element, kDim>;
   static constexpr uint32_t kKeys = 0, kQ = 2 * kTile * uint32_t(sizeof(Element));  // two tiles in turn
   static constexpr uint32_t kP = kQ + kDecodeHeads * kDim * 4;
   static constexpr uint32_t kBytes = kP + kDecodeHeads * kPartKeys * 4;
@@ -30,7 +30,7 @@ SPANSCOPE_DEVICE void fetch_part(const AttentionParams<Element>& p, const Shared
     const bool valid = slot < end;
     const uint64_t page = valid ? p.page_of.load(slot / kPage) : 0;
     const uint64_t from = (((page * p.kv_heads + kv_head) * 2 + value) * kPage + slot % kPage) * kDim + column;
-    copy_async(to, (buffer + row) * row_stride<Element, kDim>() + column, p.pool, from, valid);
+    copy_async(to, (buffer + row) * kRowStride<Element, kDim> + column, p.pool, from, valid);
   }
 }
 
@@ -40,7 +40,7 @@ SPANSCOPE_KERNEL(kDecodeThreads)
 decode_attention(const AttentionParams<typename Mode::Element> p) {
   using Element = typename Mode::Element;
   using Layout = DecodeShared<Element, kDim>;
-  constexpr uint32_t kStride = row_stride<Element, kDim>(), kOwn = kDecodeHeads * kDim / kDecodeThreads;
+  constexpr uint32_t kStride = kRowStride<Element, kDim>, kOwn = kDecodeHeads * kDim / kDecodeThreads;
   const uint32_t part = block_x(), kv_head = block_y(), group = p.heads / p.kv_heads, chunks = (group + kDecodeHeads - 1) / kDecodeHeads;
   const uint32_t row = block_z() / chunks, chunk = block_z() % chunks, thread = thread_x(), lane = thread % 32;
   const uint32_t head0 = kv_head * group + chunk * kDecodeHeads;
@@ -67,7 +67,7 @@ decode_attention(const AttentionParams<typename Mode::Element> p) {
   for (uint32_t tile = first_tile; tile < last_tile; ++tile) {
     if (tile + 1 < last_tile) fetch_part<Element, kDim>(p, keys, tile + 1, end, kv_head, 0);
     copy_commit();
-    if (!mutant(8)) copy_wait<1>();
+    if (!kMutant<8>) copy_wait<1>();
     sync_block();
     const uint32_t key = thread % kTileKeys, slot = tile * kTileKeys + key, base = (tile % 2 * kTileKeys + key) * kStride;
     for (uint32_t h = thread / kTileKeys; h < heads; h += kDecodeThreads / kTileKeys) {
@@ -111,7 +111,7 @@ decode_attention(const AttentionParams<typename Mode::Element> p) {
     const uint32_t segment = p.part_segment.load(part), count = p.part_segment.load(part + 1) - segment;
     for (uint32_t i = thread; i < count * heads; i += kDecodeThreads) {
       const uint32_t s = segment + i % count, h = i / count;
-      const uint32_t begin = p.segment_begin.load(s), finish = p.segment_end.load(s) + (mutant(7) ? 1 : 0);
+      const uint32_t begin = p.segment_begin.load(s), finish = p.segment_end.load(s) + (kMutant<7> ? 1 : 0);
       float total = 0;
       for (uint32_t slot = begin > first ? begin : first; slot < (finish < end ? finish : end); ++slot)
         total += weight.get(h * kPartKeys + slot - part_first);
@@ -169,7 +169,7 @@ join_partitions(const AttentionParams<typename Mode::Element> p) {
       max = other > max ? other : max;
     }
     for (uint32_t i = thread; i < p.parts; i += 32) {
-      const float f = mutant(6) ? 1.0f : exponential(p.part_max.load(cell + i) - max);
+      const float f = kMutant<6> ? 1.0f : exponential(p.part_max.load(cell + i) - max);
       factor.set(i, f);
       sum += p.part_sum.load(cell + i) * f;
     }

@@ -19,7 +19,7 @@ inline constexpr uint32_t kPrefillThreads = 128;
 
 template <class Element, uint32_t kDim>
 struct PrefillShared {
-  static constexpr uint32_t kTile = kTileKeys * row_stride<Element, kDim>();  // elements
+  static constexpr uint32_t kTile = kTileKeys * kRowStride<Element, kDim>;  // elements
   static constexpr uint32_t kBytes = kTile * uint32_t(sizeof(Element));
   static constexpr uint32_t kQ = 0, kK = kBytes, kV = 2 * kBytes, kRows = 3 * kBytes;
   static constexpr uint32_t kBorders = kRows + RowFacts<kTileRows>::kWords * 4;
@@ -37,13 +37,13 @@ SPANSCOPE_DEVICE void fetch_tile(const AttentionParams<Element>& p, const Shared
     const bool valid = slot < end;
     const uint64_t page = valid ? p.page_of.load(slot / kPage) : 0;
     const uint64_t from = (((page * p.kv_heads + kv_head) * 2 + value) * kPage + slot % kPage) * kDim + column;
-    copy_async(to, row * row_stride<Element, kDim>() + column, p.pool, from, valid);
+    copy_async(to, row * kRowStride<Element, kDim> + column, p.pool, from, valid);
   }
 }
 
 SPANSCOPE_DEVICE float quad_sum(float x) {
   x += shuffle_xor(x, 1);
-  return x + shuffle_xor(x, mutant(2) ? 1 : 2);
+  return x + shuffle_xor(x, kMutant<2> ? 1 : 2);
 }
 SPANSCOPE_DEVICE float quad_max(float x) {
   const float y = shuffle_xor(x, 1);
@@ -86,8 +86,8 @@ prefill_attention(const AttentionParams<typename Mode::Element> p) {
     const uint64_t from = (uint64_t(row0 + row) * p.heads + head) * kDim + column;
     const bool real = row0 + row < p.rows;
     const float x = real ? p.q.load(from) : 0.0f, y = real ? p.q.load(from + 1) : 0.0f;
-    q.set(row * row_stride<Element, kDim>() + column, Mode::element(x));
-    q.set(row * row_stride<Element, kDim>() + column + 1, Mode::element(y));
+    q.set(row * kRowStride<Element, kDim> + column, Mode::element(x));
+    q.set(row * kRowStride<Element, kDim> + column + 1, Mode::element(y));
   }
   sync_block();
 
@@ -125,7 +125,7 @@ prefill_attention(const AttentionParams<typename Mode::Element> p) {
       }
     }
     copy_wait<1>();
-    if (!mutant(1)) sync_block();  // keys are here
+    if (!kMutant<1>) sync_block();  // keys are here
     float s[8][4];
     scores<Mode, kDim>(s, q, k, warp * 16, lane);
 
@@ -163,14 +163,14 @@ prefill_attention(const AttentionParams<typename Mode::Element> p) {
     if constexpr (kPlanned) {
       SPANSCOPE_UNROLL
       for (uint32_t r = 0; r < 2; ++r) {
-        if (!mutant(3)) open.sum[r] *= rescale[r];
+        if (!kMutant<3>) open.sum[r] *= rescale[r];
         open.gap[r] *= rescale[r];
       }
       const uint32_t tile_end = (j + 1) * kTileKeys;
       for (uint32_t at = j * kTileKeys; at < tile_end;) {
         const bool more = open.leaf < leaf_last;
         const uint32_t begin = more ? border.get(2 * (open.leaf - chunk)) : tile_end;
-        const uint32_t finish = more ? border.get(2 * (open.leaf - chunk) + 1) + (mutant(4) ? 1 : 0) : tile_end;
+        const uint32_t finish = more ? border.get(2 * (open.leaf - chunk) + 1) + (kMutant<4> ? 1 : 0) : tile_end;
         const bool inside = begin <= at;
         uint32_t to = inside ? finish : begin;
         to = to > tile_end ? tile_end : to < at ? at : to;
@@ -225,7 +225,7 @@ prefill_attention(const AttentionParams<typename Mode::Element> p) {
         rows.gap.set(mine[r], gap);
       }
     }
-    if (!mutant(5)) sync_block();
+    if (!kMutant<5>) sync_block();
     const uint32_t count = p.rows - row0 < kTileRows ? p.rows - row0 : kTileRows;
     if (thread < count) fold_row(p.plan, rows, p.sinks, thread, row0 + thread, p.heads, head);
     if (spilled)

@@ -28,9 +28,7 @@ struct HalfBf16 {
 
 // Rows are padded by 16 bytes: the lanes of a fragment then read 32 different banks.
 template <class Element, uint32_t kDim>
-constexpr uint32_t row_stride() {
-  return kDim + 16 / uint32_t(sizeof(Element));
-}
+inline constexpr uint32_t kRowStride = kDim + 16 / uint32_t(sizeof(Element));
 
 struct Split {
   uint32_t big, small;
@@ -52,7 +50,7 @@ SPANSCOPE_DEVICE void mma_split(float* d, const Split* a, const Split* b) {
 template <class Mode, uint32_t kDim>
 SPANSCOPE_DEVICE void scores(float (*s)[4], const Shared<typename Mode::Element>& q, const Shared<typename Mode::Element>& k, uint32_t row0,
                              uint32_t lane) {
-  constexpr uint32_t kStride = row_stride<typename Mode::Element, kDim>();
+  constexpr uint32_t kStride = kRowStride<typename Mode::Element, kDim>;
   const uint32_t g = lane / 4, t = lane % 4;
   SPANSCOPE_UNROLL
   for (uint32_t n = 0; n < 8; ++n)
@@ -87,7 +85,7 @@ SPANSCOPE_DEVICE void scores(float (*s)[4], const Shared<typename Mode::Element>
 // 0 2 4 6 1 3 5 7, in which a score fragment is an operand fragment already.
 template <class Mode, uint32_t kDim>
 SPANSCOPE_DEVICE void weigh_values(float (*o)[4], const float (*s)[4], const Shared<typename Mode::Element>& v, uint32_t lane) {
-  constexpr uint32_t kStride = row_stride<typename Mode::Element, kDim>();
+  constexpr uint32_t kStride = kRowStride<typename Mode::Element, kDim>;
   const uint32_t g = lane / 4, t = lane % 4;
   if constexpr (sizeof(typename Mode::Element) == 4) {
     SPANSCOPE_UNROLL

@@ -25,7 +25,7 @@ Block::Block(uint32_t threads, uint32_t shared_bytes, Dim3 grid)
       words_(shared_.size() / 4),
       all_(threads),
       warps_((threads + kWarp - 1) / kWarp),
-      stacks_(threads) {}
+      stacks_(Stacks::of_this_thread(threads)) {}
 
 void Block::fail(const std::string& what, const Place& place) const {
   throw Fault{what + " (thread " + std::to_string(running_) + ", block " + std::to_string(index_.x) + "," +

@@ -118,7 +118,7 @@ class Block {
   std::vector<Word> words_;
   std::vector<Thread> all_;
   std::vector<Warp> warps_;
-  Stacks stacks_;
+  Stacks& stacks_;  // of this OS thread
   Fibre main_;
   void (*entry_)(const void*) = nullptr;
   const void* argument_ = nullptr;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <memory>
 #include <new>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -56,6 +57,12 @@ Stacks::Stacks(uint32_t count) : count_(count) {
   if (m == MAP_FAILED) throw std::bad_alloc();
   memory_ = static_cast<uint8_t*>(m);
   for (uint32_t i = 0; i < count; ++i) mprotect(memory_ + stride_ * i, page, PROT_NONE);
+}
+
+Stacks& Stacks::of_this_thread(uint32_t count) {
+  thread_local std::unique_ptr<Stacks> own;
+  if (!own || own->count_ < count) own = std::make_unique<Stacks>(count);
+  return *own;
 }
 
 Stacks::~Stacks() { munmap(memory_, stride_ * count_); }

@@ -30,7 +30,8 @@ class Stacks {
   ~Stacks();
   Stacks(const Stacks&) = delete;
   Stacks& operator=(const Stacks&) = delete;
-  uint32_t count() const { return count_; }
+  // This OS thread's own, kept between launches: making stacks costs more than a small kernel.
+  static Stacks& of_this_thread(uint32_t count);
   // A fibre that runs entry(argument) when it is first switched to; entry must never return.
   void prepare(Fibre& fibre, uint32_t index, void (*entry)(void*), void* argument);
 

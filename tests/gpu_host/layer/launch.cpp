@@ -3,7 +3,8 @@
 
 #include <atomic>
 #include <mutex>
-#include <thread>
+
+#include "core/base/thread_pool.h"
 
 namespace spanscope::gpu::layer {
 
@@ -20,6 +21,7 @@ LaunchReport launch_blocks(Dim3 grid, uint32_t threads, uint32_t shared_bytes, v
   std::atomic<uint64_t> next{0};
   std::mutex mutex;
   auto work = [&] {
+    if (next.load() >= blocks) return;
     Block block(threads, shared_bytes, grid);
     for (uint64_t b; (b = next.fetch_add(1)) < blocks;) {
       const Dim3 index{uint32_t(b % grid.x), uint32_t(b / grid.x % grid.y), uint32_t(b / grid.x / grid.y)};
@@ -32,11 +34,10 @@ LaunchReport launch_blocks(Dim3 grid, uint32_t threads, uint32_t shared_bytes, v
     const std::lock_guard lock(mutex);
     report.traffic += block.traffic;
   };
-  const unsigned workers = unsigned(std::min<uint64_t>(options.os_threads, blocks));
-  std::vector<std::thread> others;
-  for (unsigned i = 1; i < workers; ++i) others.emplace_back(work);
-  work();
-  for (std::thread& t : others) t.join();
+  // One pool for all launches; blocks are taken one by one by whoever is free.
+  static ThreadPool pool(2);
+  if (options.os_threads < 2 || blocks < 2) work();
+  else pool.parallel_for(pool.threads(), [&](size_t, unsigned) { work(); });
   return report;
 }
 

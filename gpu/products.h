@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// y = W x + b with W as it is stored: matrices go to the device once, at the first use. Engine thread.
+#pragma once
+#include <map>
+
+#include "core/model/weights.h"
+#include "gpu/runtime.h"
+
+namespace spanscope::gpu {
+
+// Whether there is a kernel for this weight format.
+bool products_have(TensorType type);
+
+class Products {
+ public:
+  // x [rows][cols], out [rows][w.rows]; bias [w.rows] or empty. Errors: SPAN-GPU-TYPE (no kernel for the format).
+  Status run(const WeightMatrix& w, const std::vector<float>& bias, const Array<float>& x, uint32_t rows, Array<float>& out);
+  // A vector of the model on the device: norms, biases, sinks. Empty: none.
+  Result<Global<const float>> vector(const std::vector<float>& v);
+
+ private:
+  template <class Format>
+  Status launch_format(const WeightMatrix& w, const Array<uint8_t>& bytes, Global<const float> bias, const Array<float>& x, uint32_t rows,
+                       Array<float>& out);
+  std::map<const uint8_t*, Array<uint8_t>> matrices_;
+  std::map<const float*, Array<float>> vectors_;
+};
+
+}  // namespace spanscope::gpu

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// gpu/runtime.h on a device. Included by gpu/runtime.h only.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace spanscope::gpu {
+
+inline Error cuda_error(cudaError_t code, const std::string& what) {
+  return make_error(code == cudaErrorMemoryAllocation ? ErrorCode::memory : ErrorCode::unsupported,
+                    code == cudaErrorMemoryAllocation ? "SPAN-GPU-MEMORY" : "SPAN-GPU", what + ": " + cudaGetErrorString(code));
+}
+
+template <class T>
+class Array {
+ public:
+  Array() = default;
+  Array(Array&& o) noexcept : data_(std::exchange(o.data_, nullptr)), size_(std::exchange(o.size_, 0)), room_(std::exchange(o.room_, 0)) {}
+  Array& operator=(Array&& o) noexcept {
+    std::swap(data_, o.data_);
+    std::swap(size_, o.size_);
+    std::swap(room_, o.room_);
+    return *this;
+  }
+  ~Array() { cudaFree(data_); }
+
+  Status resize(size_t n) {
+    if (n > room_) {
+      cudaFree(data_);
+      data_ = nullptr;
+      size_ = room_ = 0;
+      if (const Status s = allocate(n, &data_); !s) return s.error();
+      room_ = n;
+    }
+    size_ = n;
+    return zero();
+  }
+  Status grow(size_t n) {
+    if (n <= size_) return {};
+    T* bigger = nullptr;
+    if (const Status s = allocate(n, &bigger); !s) return s.error();
+    cudaMemset(bigger, 0, n * sizeof(T));
+    if (size_) cudaMemcpy(bigger, data_, size_ * sizeof(T), cudaMemcpyDeviceToDevice);
+    cudaFree(data_);
+    data_ = bigger;
+    size_ = room_ = n;
+    return {};
+  }
+  size_t size() const { return size_; }
+  Status upload(const T* from, size_t n, size_t at = 0) { return copied(cudaMemcpy(data_ + at, from, n * sizeof(T), cudaMemcpyHostToDevice), n, "to"); }
+  Status download(T* to, size_t n, size_t at = 0) const {
+    return copied(cudaMemcpy(to, data_ + at, n * sizeof(T), cudaMemcpyDeviceToHost), n, "from");
+  }
+  Status zero() { return size_ ? copied(cudaMemset(data_, 0, size_ * sizeof(T)), size_, "to") : Status{}; }
+  Global<T> view() { return {data_, size_}; }
+  Global<const T> view() const { return {data_, size_}; }
+
+ private:
+  static Status allocate(size_t n, T** out) {
+    if (n == 0) return {};
+    if (const cudaError_t code = cudaMalloc(out, n * sizeof(T)); code != cudaSuccess) {
+      cudaGetLastError();
+      size_t free = 0, total = 0;
+      cudaMemGetInfo(&free, &total);
+      Error e = cuda_error(code, std::to_string(n * sizeof(T)) + " bytes asked of a card with " + std::to_string(free) + " of " + std::to_string(total) + " free");
+      e.advice = {"use a smaller context, a smaller model, or --device cpu"};
+      return e;
+    }
+    return {};
+  }
+  static Status copied(cudaError_t code, size_t n, const char* way) {
+    if (code == cudaSuccess) return {};
+    return cuda_error(code, "copying " + std::to_string(n * sizeof(T)) + " bytes " + way + " the card");
+  }
+  T* data_ = nullptr;
+  size_t size_ = 0, room_ = 0;
+};
+
+template <class P>
+Status launch(void (*kernel)(P), Grid grid, uint32_t threads, uint32_t shared_bytes, const std::type_identity_t<P>& params) {
+  if (shared_bytes > 48u << 10)
+    if (const cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared_bytes)); code != cudaSuccess)
+      return cuda_error(code, std::to_string(shared_bytes) + " bytes of shared memory a block");
+  kernel<<<dim3(grid.x, grid.y, grid.z), threads, shared_bytes>>>(params);
+  if (const cudaError_t code = cudaGetLastError(); code != cudaSuccess) return cuda_error(code, "a launch");
+  return {};
+}
+
+}  // namespace spanscope::gpu
