@@ -75,7 +75,7 @@ class Loop {
     session_->header = header_;
     session_->messages = messages_;
     if (writer_) SPANSCOPE_TRY(write_header(*writer_, header_));
-    cache_ = backend_.new_cache(0, request_.recorder.keys != KeyDetail::none);
+    cache_ = backend_.new_cache(0, request_.recorder.keys != KeyDetail::none || replay_.moves_keys());
     start_ = Clock::now();
     const GenerateMode& g = request_.generate;
     if (g.kind != GenerateMode::Kind::none && !tokenizer_)
@@ -175,12 +175,7 @@ class Loop {
 
   // One pass over slots [begin, end). Returns the last row's logits when asked for.
   Result<std::vector<float>> pass(const TurnPlan& plan, Slot begin, Slot end, const std::vector<RowPhase>& phases, bool logits) {
-    positions_.resize(end - begin);
-    size_t e = 0;
-    for (Slot slot = begin; slot < end; ++slot) {
-      while (e + 1 < plan.layout.size() && slot >= plan.layout[e].slot + plan.layout[e].len) ++e;
-      positions_[slot - begin] = e < plan.layout.size() ? plan.layout[e].position + (slot - plan.layout[e].slot) : slot;
-    }
+    fill_positions(plan, begin, end);
     ForwardOptions options;
     options.logits = logits ? LogitRows::last : LogitRows::none;
     options.stop = request_.stop;
@@ -220,6 +215,7 @@ class Loop {
     rotation_finding(plan.turn, plan.cached);
     plan.phase.insert(plan.phase.begin(), plan.cached, RowPhase::recompute);
     plan.cached = 0;
+    plan.kept.clear();
   }
   void rotation_finding(TurnId turn, uint32_t rows) {
     findings_.push_back({Grade::info, "SPAN-ROTARY-LENGTH",
@@ -230,13 +226,46 @@ class Loop {
                          {}});
   }
 
+  // positions_ of slots [begin, end), by the layout.
+  void fill_positions(const TurnPlan& plan, Slot begin, Slot end) {
+    positions_.resize(end - begin);
+    size_t e = 0;
+    for (Slot slot = begin; slot < end; ++slot) {
+      while (e + 1 < plan.layout.size() && slot >= plan.layout[e].slot + plan.layout[e].len) ++e;
+      positions_[slot - begin] = e < plan.layout.size() ? plan.layout[e].position + (slot - plan.layout[e].slot) : slot;
+    }
+  }
+
+  // The keys that the turn keeps, at the positions that it gives them.
+  Status keep_keys(const TurnPlan& plan) {
+    if (plan.kept.empty()) {
+      cache_->truncate(plan.cached);
+    } else {
+      uint64_t kept = 0, behind = 0;
+      for (const SlotRange& r : plan.kept) {
+        if (r.begin < behind || r.end <= r.begin || r.end > cache_->size()) behind = UINT64_MAX;
+        else behind = r.end;
+        kept += r.end - r.begin;
+        if (behind == UINT64_MAX) break;
+      }
+      if (behind == UINT64_MAX || kept != plan.cached)
+        return make_error(ErrorCode::invalid, "SPAN-RECORDER", fmt::format("turn {} keeps slots that the cache of {} slots does not hold", plan.turn + 1, cache_->size()));
+      cache_ = cache_->select(plan.kept);
+    }
+    fill_positions(plan, 0, plan.cached);
+    for (Slot slot = 0; slot < plan.cached; ++slot)
+      if (cache_->position(slot) != positions_[slot]) return cache_->move_to(positions_);
+    return {};
+  }
+
   Status begin(TurnPlan& plan) {
-    reach_ = plan.executed_end;
+    fill_positions(plan, plan.executed_end ? plan.executed_end - 1 : 0, plan.executed_end);
+    reach_ = positions_.empty() ? 0 : uint64_t(positions_.back()) + 1;
     rebuild_where_rotation_changes(plan);
-    if (plan.cached > cache_->size())
+    if (plan.kept.empty() && plan.cached > cache_->size())
       return make_error(ErrorCode::invalid, "SPAN-RECORDER",
                         "turn " + std::to_string(plan.turn + 1) + " builds on " + std::to_string(plan.cached) + " cached tokens, the cache holds " + std::to_string(cache_->size()));
-    cache_->truncate(plan.cached);
+    SPANSCOPE_TRY(keep_keys(plan));
     if (request_.record) recorder_.begin_turn(plan, replay_.ledger());
     return {};
   }

@@ -3,11 +3,16 @@
 //
 // "spans": [{id, kind, role, name, parent, attached_to, tokens, birth, pinned, taint}], id = index, births 1-based.
 // "turns": [{turn, context, executed [first, end), answer_tokens [first, count] or null, prompt_rows, answer_rows,
-//           recompute_rows (lists of positions), layout [{span, slot, len, pos}]}].
+//           recompute_rows (lists of absolute positions), layout [{span, slot, len, pos}]}]; executed and answer_tokens count
+//           slots. A turn whose context is not the turn before's and more brings its own "tokens", and "cached_slots" instead
+//           of executed (all but the last token are run), "answer_tokens_at_slots", layout rows as [span, slot, len, pos]:
+//           positions may leave gaps, and leaves may have left, come back, or moved. Keys stay where a leaf of the turn before
+//           stands in the first cached_slots.
 // "tokens": the ids, unless they come apart. Keys that are not named here are not read.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/base/json.h"
 #include "core/span/replay.h"
@@ -26,13 +31,14 @@ class IdsReplay : public Replay {
   Result<TurnPlan> next() override {
     if (done()) return make_error(ErrorCode::invalid, "SPAN-REPLAY", "there is no further turn", where_);
     TurnPlan plan = plans_[next_++];
-    plan.ids.assign(ids_.begin(), ids_.begin() + ptrdiff_t(context_[next_ - 1]));
+    if (plan.ids.empty()) plan.ids.assign(ids_.begin(), ids_.begin() + ptrdiff_t(context_[next_ - 1]));
     plan.token_bytes.assign(plan.ids.size(), 0);  // ids alone have no text
     return plan;
   }
   Result<TurnPlan> begin_answer(uint32_t) override { return no_generation(); }
   Result<TurnPlan> finish_answer(const std::vector<TokenId>&, bool) override { return no_generation(); }
   void drop_rest() override { plans_.resize(next_); }
+  bool moves_keys() const override { return moves_keys_; }
 
  private:
   Error no_generation() const {
@@ -41,7 +47,9 @@ class IdsReplay : public Replay {
   Error bad(const std::string& field, const std::string& message) const {
     return make_error(ErrorCode::invalid, "SPAN-SPANS", message, where_ + " " + field);
   }
-  Status read_ids(const OrderedJson& list, const std::string& where);
+  Result<std::vector<TokenId>> read_ids(const OrderedJson& list, const std::string& where) const;
+  Status read_shape(const OrderedJson& json, const std::string& field, size_t index, uint64_t& context, TurnPlan& plan);
+  Status find_kept(const std::string& field, TurnPlan& plan);
   Status read_span(const OrderedJson& json, size_t index, size_t count);
   Status read_turn(const OrderedJson& json, size_t index, const ReplayOptions& options);
   Status read_rows(const OrderedJson& json, const std::string& field, const char* key, RowPhase phase, TurnPlan& plan,
@@ -56,6 +64,7 @@ class IdsReplay : public Replay {
   std::vector<TokenId> ids_;
   std::vector<TurnPlan> plans_;
   std::vector<size_t> context_;  // [turns] tokens
+  bool moves_keys_ = false;
   Ledger ledger_;
   std::vector<Finding> findings_;
   size_t next_ = 0;
@@ -99,21 +108,22 @@ Result<std::pair<uint64_t, uint64_t>> IdsReplay::pair(const OrderedJson& json, c
   return out;
 }
 
-Status IdsReplay::read_ids(const OrderedJson& json, const std::string& where) {
+Result<std::vector<TokenId>> IdsReplay::read_ids(const OrderedJson& json, const std::string& where) const {
   const OrderedJson* list = &json;
   if (json.is_object())
     for (const char* key : {"ids", "tokens"})
       if (json.contains(key)) list = &json[key];
   if (!list->is_array()) return make_error(ErrorCode::invalid, "SPAN-IDS", "expected a list of token ids", where);
+  std::vector<TokenId> out;
   for (const OrderedJson& value : *list) {
     uint64_t id = 0;
     if (!whole_number(value, 0x7fffffff, id))
       return make_error(ErrorCode::invalid, "SPAN-IDS", "expected a token id, found " + value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace),
-                        where + " [" + std::to_string(ids_.size()) + "]");
-    ids_.push_back(TokenId(id));
+                        where + " [" + std::to_string(out.size()) + "]");
+    out.push_back(TokenId(id));
   }
-  if (ids_.empty()) return make_error(ErrorCode::invalid, "SPAN-IDS", "the list of token ids is empty", where);
-  return {};
+  if (out.empty()) return make_error(ErrorCode::invalid, "SPAN-IDS", "the list of token ids is empty", where);
+  return out;
 }
 
 Status IdsReplay::read_span(const OrderedJson& json, size_t index, size_t count) {
@@ -173,12 +183,19 @@ Status IdsReplay::read_rows(const OrderedJson& json, const std::string& field, c
   const auto rows = json.find(key);
   if (rows == json.end()) return {};
   if (!rows->is_array()) return bad(field + "." + key, "expected a list of positions");
+  std::vector<TokenPos> positions;  // of the rows, ascending
+  for (const LayoutEntry& e : plan.layout)
+    for (Slot slot = std::max<Slot>(e.slot, plan.cached); slot < std::min<Slot>(e.slot + e.len, plan.executed_end); ++slot)
+      positions.push_back(e.position + (slot - e.slot));
   for (const OrderedJson& value : *rows) {
     uint64_t row = 0;
-    if (!whole_number(value, 0xffffffffu, row) || row < plan.cached || row >= plan.executed_end)
-      return bad(field + "." + key, fmt::format("expected positions from {} to {}, found {}", plan.cached, int64_t(plan.executed_end) - 1, value.dump()));
-    if (seen[row - plan.cached]++) return bad(field + "." + key, fmt::format("position {} is listed twice", row));
-    plan.phase[row - plan.cached] = phase;
+    const bool number = whole_number(value, 0xffffffffu, row);
+    const auto at = std::lower_bound(positions.begin(), positions.end(), TokenPos(row));
+    if (!number || at == positions.end() || *at != row)
+      return bad(field + "." + key, fmt::format("expected positions of rows that are run ({}), found {}",
+                                                positions.empty() ? "there are none" : fmt::format("{} to {}", positions.front(), positions.back()), value.dump()));
+    if (seen[size_t(at - positions.begin())]++) return bad(field + "." + key, fmt::format("position {} is listed twice", row));
+    plan.phase[size_t(at - positions.begin())] = phase;
   }
   return {};
 }
@@ -191,67 +208,118 @@ Status IdsReplay::read_layout(const OrderedJson& json, const std::string& field,
   for (size_t i = 0; i < layout->size(); ++i) {
     const std::string entry_field = field + ".layout[" + std::to_string(i) + "]";
     const OrderedJson& entry = (*layout)[i];
-    if (!entry.is_object()) return bad(entry_field, "expected an object");
-    auto span = number(entry, entry_field, "span", ledger_.spans.size() - 1);
-    if (!span) return std::move(span).error();
-    auto slot = number(entry, entry_field, "slot", 0xffffffffu);
-    if (!slot) return std::move(slot).error();
-    auto len = number(entry, entry_field, "len", 0xffffffffu);
-    if (!len) return std::move(len).error();
-    uint64_t position = *slot;
-    if (entry.contains("pos")) {
-      auto pos = number(entry, entry_field, "pos", 0xffffffffu);
-      if (!pos) return std::move(pos).error();
-      position = *pos;
+    uint64_t part[4] = {};  // span, slot, len, position
+    if (entry.is_array()) {
+      if (entry.size() != 4) return bad(entry_field, "expected [span, slot, length, position]");
+      for (size_t k = 0; k < 4; ++k)
+        if (!whole_number(entry[k], k == 0 ? ledger_.spans.size() - 1 : 0xffffffffu, part[k])) return bad(entry_field, "expected four whole numbers, found " + entry.dump());
+    } else {
+      if (!entry.is_object()) return bad(entry_field, "expected an object");
+      static constexpr const char* keys[] = {"span", "slot", "len", "pos"};
+      for (size_t k = 0; k < 4; ++k) {
+        if (k == 3 && !entry.contains("pos")) {
+          part[3] = part[1];
+          break;
+        }
+        auto value = number(entry, entry_field, keys[k], k == 0 ? ledger_.spans.size() - 1 : 0xffffffffu);
+        if (!value) return std::move(value).error();
+        part[k] = *value;
+      }
     }
-    if (!ledger_.spans[*span].leaf()) return bad(entry_field + ".span", fmt::format("span {} is a parent, a layout holds leaves", *span));
-    if (used[*span]++) return bad(entry_field + ".span", fmt::format("span {} stands in the layout twice", *span));
-    if (*slot != at || *len == 0)
-      return bad(entry_field, fmt::format("leaves cover the context without holes: expected slot {} and a length, found slot {} and length {}", at, *slot, *len));
-    if (position != *slot)
-      return make_error(ErrorCode::unsupported, "SPAN-SPANS", fmt::format("position {} differs from slot {}: gaps cannot be replayed yet", position, *slot),
-                        where_ + " " + entry_field + ".pos");
-    plan.layout.push_back({SpanId(*span), Slot(*slot), uint32_t(*len), TokenPos(position)});
-    at += *len;
+    const auto [span, slot, len, position] = std::tuple(part[0], part[1], part[2], part[3]);
+    if (!ledger_.spans[span].leaf()) return bad(entry_field + ".span", fmt::format("span {} is a parent, a layout holds leaves", span));
+    if (used[span]++) return bad(entry_field + ".span", fmt::format("span {} stands in the layout twice", span));
+    if (slot != at || len == 0)
+      return bad(entry_field, fmt::format("leaves cover the context without holes: expected slot {} and a length, found slot {} and length {}", at, slot, len));
+    const uint64_t free_from = plan.layout.empty() ? 0 : uint64_t(plan.layout.back().position) + plan.layout.back().len;
+    if (position < free_from || position + len > 0xffffffffu)
+      return bad(entry_field + ".pos", fmt::format("positions ascend: expected {} or more, found {}", free_from, position));
+    plan.layout.push_back({SpanId(span), Slot(slot), uint32_t(len), TokenPos(position)});
+    at += len;
     if (at > context) break;
   }
   if (at != context) return bad(field + ".layout", fmt::format("expected leaves of {} tokens in all, found {}", context, at));
   return {};
 }
 
+// Which slots are there, which of them run, and where the answer stands.
+Status IdsReplay::read_shape(const OrderedJson& json, const std::string& field, size_t index, uint64_t& context, TurnPlan& plan) {
+  if (json.contains("tokens")) {
+    auto ids = read_ids(json["tokens"], where_ + " " + field + ".tokens");
+    if (!ids) return std::move(ids).error();
+    plan.ids = std::move(*ids);
+    context = plan.ids.size();
+  } else {
+    auto count = number(json, field, "context", ids_.size());
+    if (!count) return std::move(count).error();
+    context = *count;
+  }
+  uint64_t first = 0, end = 0;
+  if (json.contains("cached_slots")) {
+    auto cached = number(json, field, "cached_slots", context);
+    if (!cached) return std::move(cached).error();
+    first = *cached, end = context ? std::max(context - 1, first) : 0;
+  } else {
+    auto executed = pair(json, field, "executed", context);
+    if (!executed) return std::move(executed).error();
+    std::tie(first, end) = *executed;
+    if (first > end) return bad(field + ".executed", "the end lies before the begin");
+  }
+  plan.cached = uint32_t(first);
+  plan.executed_end = uint32_t(end);
+  if (index == 0 && plan.cached != 0) return bad(field + ".executed", "the first turn begins at 0");
+  if (index > 0 && plan.ids.empty() && plan.cached > plans_.back().executed_end)
+    return bad(field + ".executed", fmt::format("begins at {}, but only {} positions were run before", plan.cached, plans_.back().executed_end));
+
+  const char* key = json.contains("answer_tokens_at_slots") ? "answer_tokens_at_slots" : "answer_tokens";
+  const auto answer = json.find(key);
+  plan.open = answer == json.end() || answer->is_null();
+  if (plan.open) return {};
+  auto range = pair(json, field, key, context);
+  if (!range) return std::move(range).error();
+  if (range->first + range->second > context)
+    return bad(field + "." + key, fmt::format("ends at {}, behind the context of {} tokens", range->first + range->second, context));
+  plan.open = range->second == 0;
+  if (range->second > 0) {
+    plan.answer_begin = uint32_t(range->first);
+    plan.answer_len = uint32_t(range->second);
+  }
+  return {};
+}
+
+// The keys of the first cached slots are those of the same leaves in the turn before.
+Status IdsReplay::find_kept(const std::string& field, TurnPlan& plan) {
+  if (plans_.empty()) return {};
+  const TurnPlan& before = plans_.back();
+  for (const LayoutEntry& e : plan.layout) {
+    if (e.slot >= plan.cached) break;
+    const uint32_t len = std::min(e.len, plan.cached - e.slot);
+    const auto old = std::find_if(before.layout.begin(), before.layout.end(), [&](const LayoutEntry& o) { return o.leaf == e.leaf; });
+    if (old == before.layout.end() || old->len < len || old->slot + len > before.executed_end)
+      return bad(field, fmt::format("span {} stands in cached slots, but its {} tokens were not run in the turn before", e.leaf, len));
+    if (!before.ids.empty() && !plan.ids.empty() && !std::equal(plan.ids.begin() + e.slot, plan.ids.begin() + e.slot + len, before.ids.begin() + old->slot))
+      return bad(field, fmt::format("span {} has other tokens than in the turn before", e.leaf));
+    if (!plan.kept.empty() && old->slot < plan.kept.back().end) return bad(field, fmt::format("span {} changed its place among cached ones", e.leaf));
+    if (!plan.kept.empty() && plan.kept.back().end == old->slot) plan.kept.back().end += len;
+    else plan.kept.push_back({old->slot, old->slot + len});
+    moves_keys_ = moves_keys_ || old->position != e.position;
+  }
+  if (plan.kept.size() == 1 && plan.kept[0].begin == 0) plan.kept.clear();  // the usual prefix
+  return {};
+}
+
 Status IdsReplay::read_turn(const OrderedJson& json, size_t index, const ReplayOptions& options) {
   const std::string field = "turns[" + std::to_string(index) + "]";
   if (!json.is_object()) return bad(field, "expected an object");
-  if (json.contains("tokens"))
-    return make_error(ErrorCode::unsupported, "SPAN-SPANS", "turns that bring their own tokens cannot be replayed yet", where_ + " " + field);
-  auto context = number(json, field, "context", ids_.size());
-  if (!context) return std::move(context).error();
-  if (options.context > 0 && *context > options.context)
-    return make_error(ErrorCode::limit, "SPAN-CONTEXT",
-                      fmt::format("turn {} needs {} tokens of context, the limit is {}", index + 1, *context, options.context), where_ + " " + field);
-  auto executed = pair(json, field, "executed", *context);
-  if (!executed) return std::move(executed).error();
-  if (executed->first > executed->second) return bad(field + ".executed", "the end lies before the begin");
   TurnPlan plan;
   plan.turn = TurnId(index);
-  plan.cached = uint32_t(executed->first);
-  plan.executed_end = uint32_t(executed->second);
-  if (index > 0 && plan.cached > plans_.back().executed_end)
-    return bad(field + ".executed", fmt::format("begins at {}, but only {} positions were run before", plan.cached, plans_.back().executed_end));
-  if (index == 0 && plan.cached != 0) return bad(field + ".executed", "the first turn begins at 0");
-  const auto answer = json.find("answer_tokens");
-  plan.open = answer == json.end() || answer->is_null();
-  if (!plan.open) {
-    auto range = pair(json, field, "answer_tokens", *context);
-    if (!range) return std::move(range).error();
-    if (range->first + range->second > *context)
-      return bad(field + ".answer_tokens", fmt::format("ends at {}, behind the context of {} tokens", range->first + range->second, *context));
-    plan.open = range->second == 0;
-    if (range->second > 0) {
-      plan.answer_begin = uint32_t(range->first);
-      plan.answer_len = uint32_t(range->second);
-    }
-  }
+  uint64_t context = 0;
+  SPANSCOPE_TRY(read_shape(json, field, index, context, plan));
+  if (options.context > 0 && context > options.context)
+    return make_error(ErrorCode::limit, "SPAN-CONTEXT",
+                      fmt::format("turn {} needs {} tokens of context, the limit is {}", index + 1, context, options.context), where_ + " " + field);
+  SPANSCOPE_TRY(read_layout(json, field, context, plan));
+  if (!plan.ids.empty()) SPANSCOPE_TRY(find_kept(field, plan));
   const size_t rows = plan.executed_end - plan.cached;
   plan.phase.assign(rows, RowPhase::prompt);
   std::vector<uint8_t> seen(rows, 0);
@@ -259,16 +327,15 @@ Status IdsReplay::read_turn(const OrderedJson& json, size_t index, const ReplayO
   SPANSCOPE_TRY(read_rows(json, field, "answer_rows", RowPhase::answer, plan, seen));
   SPANSCOPE_TRY(read_rows(json, field, "recompute_rows", RowPhase::recompute, plan, seen));
   for (size_t i = 0; i < rows; ++i) {
-    if (!seen[i]) return bad(field, fmt::format("position {} is run but stands in no list of rows", plan.cached + i));
+    const uint64_t slot = plan.cached + i;
+    if (!seen[i]) return bad(field, fmt::format("the token in slot {} is run but stands in no list of rows", slot));
     // The recorder breaks its passes at the first answer row, so the lists must agree with the answer's place.
-    const uint64_t p = plan.cached + i;
-    const bool inside = plan.answer_len > 0 && p >= plan.first_answer_row() && p + 1 < uint64_t(plan.answer_begin) + plan.answer_len;
+    const bool inside = plan.answer_len > 0 && slot >= plan.first_answer_row() && slot + 1 < uint64_t(plan.answer_begin) + plan.answer_len;
     if (inside != (plan.phase[i] == RowPhase::answer))
-      return bad(field + ".answer_rows", fmt::format("position {} does not agree with answer_tokens", p));
+      return bad(field + ".answer_rows", fmt::format("the row in slot {} does not agree with the answer's place", slot));
   }
-  SPANSCOPE_TRY(read_layout(json, field, *context, plan));
   plans_.push_back(std::move(plan));
-  context_.push_back(*context);
+  context_.push_back(context);
   return {};
 }
 
@@ -277,13 +344,21 @@ Status IdsReplay::read(const std::string& ids_json, const std::string& spans_jso
   auto document = parse_json(spans_json, where);
   if (!document) return std::move(document).error();
   if (!document->is_object()) return bad("", "expected an object with \"spans\" and \"turns\"");
-  if (!ids_json.empty()) {
-    auto ids = parse_json(ids_json, "--ids");
+  const auto turns_bring_tokens = [&] {
+    const auto turns = document->find("turns");
+    return turns != document->end() && turns->is_array() && !turns->empty() &&
+           std::all_of(turns->begin(), turns->end(), [](const OrderedJson& turn) { return turn.is_object() && turn.contains("tokens"); });
+  };
+  if (!ids_json.empty() || document->contains("tokens")) {
+    const bool apart = !ids_json.empty();
+    Result<OrderedJson> json = OrderedJson();
+    if (apart) json = parse_json(ids_json, "--ids");
+    if (!json) return std::move(json).error();
+    auto ids = read_ids(apart ? *json : (*document)["tokens"], apart ? "--ids" : where + " tokens");
     if (!ids) return std::move(ids).error();
-    SPANSCOPE_TRY(read_ids(*ids, "--ids"));
-  } else {
-    if (!document->contains("tokens")) return bad("tokens", "the file has no \"tokens\", and no ids were given");
-    SPANSCOPE_TRY(read_ids((*document)["tokens"], where + " tokens"));
+    ids_ = std::move(*ids);
+  } else if (!turns_bring_tokens()) {
+    return bad("tokens", "the file has no \"tokens\", and no ids were given");
   }
   for (const char* key : {"spans", "turns"})
     if (!document->contains(key) || !(*document)[key].is_array() || (*document)[key].empty())

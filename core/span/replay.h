@@ -65,6 +65,9 @@ class Replay {
   // Drops every message after the answer just generated (--generate N).
   virtual void drop_rest() = 0;
 
+  // Some turn gives keys that stay other positions: caches have to keep them from before rotation.
+  virtual bool moves_keys() const { return false; }
+
   // The time that the chat template prints as the current one, the same in every turn; nothing without a template.
   virtual std::optional<LocalTime> template_time() const { return std::nullopt; }
 };

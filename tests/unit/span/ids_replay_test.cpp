@@ -81,14 +81,14 @@ TEST_CASE("ids and spans: errors name the field") {
   bad([](OrderedJson& j) { j["turns"][0]["executed"] = {3, 1}; }, "executed");
   bad([](OrderedJson& j) { j["turns"][1]["executed"] = {5, 6}; }, "were run before");
   bad([](OrderedJson& j) { j["turns"][0]["answer_tokens"] = {3, 9}; }, "answer_tokens");
-  bad([](OrderedJson& j) { j["turns"][0]["prompt_rows"] = {0}; }, "position 1");
+  bad([](OrderedJson& j) { j["turns"][0]["prompt_rows"] = {0}; }, "slot 1");
   bad([](OrderedJson& j) { j["turns"][0]["prompt_rows"] = {0, 1, 2}; }, "twice");
   bad([](OrderedJson& j) { j["turns"][0]["answer_rows"] = {3}; j["turns"][0]["prompt_rows"] = {0, 1, 2}; }, "does not agree");
   bad([](OrderedJson& j) { j["turns"][0]["layout"][1]["len"] = 1; }, "without holes");
   bad([](OrderedJson& j) { j["turns"][0]["layout"][2]["len"] = 9; }, "in all");
   bad([](OrderedJson& j) { j["turns"][0]["layout"][1]["span"] = 1; }, "parent");
   bad([](OrderedJson& j) { j["turns"][0]["layout"][1]["span"] = 50; }, "layout[1].span");
-  bad([](OrderedJson& j) { j["turns"][0]["layout"][1]["pos"] = 9; }, "gaps");
+  bad([](OrderedJson& j) { j["turns"][0]["layout"][1]["pos"] = 9; }, "positions ascend");
   bad([](OrderedJson& j) { j["turns"][0]["layout"][1]["span"] = 0; }, "twice");
   ReplayOptions options;
   options.context = 5;
