@@ -376,6 +376,7 @@ Status read_gc(const Blob& blob, SessionData& s) {
   gc.theta = value_or<double>(*json, "theta", 0);
   gc.turns = value_or<uint32_t>(*json, "turns", 0);
   gc.measure = value_or<std::string>(*json, "measure", "reads");
+  gc.last = value_or<uint32_t>(*json, "last", 0);
   s.gc = std::move(gc);
   return {};
 }

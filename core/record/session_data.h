@@ -204,6 +204,7 @@ struct GcRecord {
   double theta = 0;
   uint32_t turns = 0;               // policy: at most theta in each of that many turns
   std::string measure;              // "reads", "share" or "ema"; empty: nothing was dropped
+  TurnId last = 0;                  // the last turn then: the closing sums reach to it, and turns behind it are whole
   std::vector<SpanId> spans;        // ascending: leaves and parents
   std::vector<TurnId> until;        // [spans] dropped in turns before this one (0-based)
   // Expert picks of dropped rows, in the bounded form of definitions D6: by (span, mixture layer, phase), leaves only.

@@ -110,6 +110,7 @@ GcRecord GcWatch::finish() const {
   out.theta = policy_.theta, out.turns = policy_.turns, out.measure = gc_measure_name(policy_.measure);
   if (turns_.size() < policy_.turns || policy_.turns == 0) return out;
   const TurnId until = turns_[turns_.size() - policy_.turns];
+  out.last = turns_.back();
   for (const Span& span : session_.ledger.spans) {
     if (span.kind == SpanKind::sink) continue;
     const SpanId message = span.kind == SpanKind::parent && span.parent == kNoSpan ? span.id : session_.ledger.message_of(span.id);
@@ -155,7 +156,7 @@ Result<GcReport> gc_session(const std::string& from, const std::string& to, cons
   }
   auto closing = lazy.closing();
   if (!closing) return std::move(closing).error();
-  if (closing->sum_n.empty()) {
+  if (closing->sum_n.empty() || (!base.gc.spans.empty() && base.gc.last != lazy.turn_id(lazy.turns() - 1))) {
     if (!base.gc.spans.empty()) return make_error(ErrorCode::corrupt, "SPAN-GC-SUMS", "an earlier gc dropped turns, and the sums that it kept are not there", from);
     *closing = sums.sums();
   }

@@ -216,7 +216,7 @@ Status write_gc(SessionWriter& writer, const GcRecord& gc) {
   blob.add<uint16_t>("picks.expert", {k}, p.expert);
   blob.add<uint32_t>("picks.count", {k}, p.count);
   blob.add<double>("picks.weight", {k}, p.weight);
-  blob.metadata["policy"] = OrderedJson({{"theta", gc.theta}, {"turns", gc.turns}, {"measure", gc.measure}}).dump();
+  blob.metadata["policy"] = OrderedJson({{"theta", gc.theta}, {"turns", gc.turns}, {"measure", gc.measure}, {"last", gc.last}}).dump();
   return writer.append({"gc", kVersion, 0xffffffffu}, std::move(blob));
 }
 

@@ -208,7 +208,8 @@ void take_closing(const SessionData& session, RowSet rows, double lambda, TurnId
   const GcRecord& gc = session.gc;
   if (session.turns.empty() || session.turns.front().turn > last) return;
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  const bool at_end = last >= session.turns.back().turn;
+  // Of a session that was continued since, the sums reach further than what was kept.
+  const bool at_end = last >= gc.last && session.turns.back().turn == gc.last;
   for (size_t i = 0; i < gc.spans.size(); ++i) {
     if (gc.until[i] <= session.turns.front().turn) continue;
     for (const bool ema : {true, false}) {

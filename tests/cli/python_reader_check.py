@@ -148,7 +148,8 @@ def against_gc(folder, whole):
     s = against_export(folder)
     info = json.loads((folder / "info.json").read_text("utf-8"))["gc"]
     assert s.gc is not None and s.gc["spans"].tolist() == info["spans"] and (s.gc["until"] + 1).tolist() == info["until_turn"]
-    assert s.gc_policy == {"theta": info["theta"], "turns": info["turns"], "measure": info["measure"]} and info["spans"]
+    assert {k: s.gc_policy[k] for k in ("theta", "turns", "measure")} == {k: info[k] for k in ("theta", "turns", "measure")} and info["spans"]
+    assert s.gc_policy["last"] == s.turns[-1].turn
     gone = 0
     for a, b in zip(whole.turns, s.turns):
         columns = np.array([s.dropped(int(leaf), b.turn) for leaf in b.layout[:, 0]])

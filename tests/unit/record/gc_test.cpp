@@ -230,6 +230,12 @@ TEST_CASE("gc: cold spans lose their turns, everything else is what it was") {
       for (const Sums& sums : ring_of(*after, id, set, kTurns - 4)) CHECK((!sums.resident || std::isnan(sums.n)));
     }
   }
+  // Continued since: the kept sums do not reach to the end, so they are not taken for it.
+  SessionData longer = *after;
+  longer.turns.push_back(longer.turns.back());
+  longer.turns.back().turn = kTurns;
+  const Recurrence on = replay_recurrence(longer, RowSet::answer, 0.9, kTurns);
+  for (SpanId id : gc.spans) CHECK(unit_of(on.cumulative[id], Unit::share, 1, false).state == ValueState::missing);
   CHECK(dead_weight(*before, history, kTurns - 1, true) == dead_weight(*after, read_history(*after, {}), kTurns - 1, true));
 
   // Again, with the same policy: nothing more goes.
