@@ -14,6 +14,7 @@
 #include "core/chat/conversation.h"
 #include "core/record/head_selection.h"
 #include "core/record/record_session.h"
+#include "core/span/evicting_replay.h"
 #include "core/span/replay.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
@@ -22,7 +23,7 @@ namespace spanscope {
 namespace {
 
 struct RecordOptions {
-  std::string model, chat, ids, spans, output, path = "fast", detail = "span", generate, split = "256", overflow = "stop";
+  std::string model, chat, ids, spans, output, path = "fast", detail = "span", generate, split = "256", overflow = "stop", positions = "compact";
   std::string rows, keys, layers, heads, windows = "32";
   bool force = false, routing = false, no_text = false, dry_run = false, pairs = false, values = false;
   CLI::Option *generate_option = nullptr, *rows_option = nullptr, *keys_option = nullptr;
@@ -140,7 +141,11 @@ Result<Prepared> prepare(const RecordOptions& o, const Model& model) {
   auto split = parse_split_rule(o.split);
   if (!split) return std::move(split).error();
   options.split = *split;
-  options.context = o.context ? o.context : model.recipe.context;
+  const uint32_t limit = o.context ? o.context : model.recipe.context;
+  const bool stops = o.overflow == "stop";
+  options.context = stops ? limit : 0;
+  if (!stops && limit == 0) return usage("the model does not say how many tokens it was made for; give --context", "--on-overflow");
+  if (!stops && o.chat.empty()) return usage("ids and spans say themselves what leaves: leaving by --on-overflow needs a --chat", "--on-overflow");
   if (o.context && model.recipe.context && o.context > model.recipe.context)
     return make_error(ErrorCode::limit, "SPAN-CONTEXT",
                       fmt::format("{} tokens asked for, the model was made for {}", o.context, model.recipe.context),
@@ -157,6 +162,14 @@ Result<Prepared> prepare(const RecordOptions& o, const Model& model) {
     auto replay = make_chat_replay(std::move(*conversation), out.tokenizer, *chat_template, options);
     if (!replay) return std::move(replay).error();
     out.replay = std::move(*replay);
+    if (!stops) {
+      OverflowOptions overflow;
+      overflow.policy = o.overflow == "slide" ? OverflowPolicy::slide : OverflowPolicy::evict_coldest;
+      overflow.compact = o.positions == "compact";
+      overflow.limit = limit;
+      overflow.model_context = model.recipe.context;
+      out.replay = make_evicting_replay(std::move(out.replay), overflow);
+    }
     return out;
   }
   auto spans = read_file(o.spans);
@@ -272,6 +285,12 @@ int run(const RecordOptions& o, const Context& context) {
   RecordRequest request;
   request.recorder = std::move(*options);
   request.generate = *generate;
+  if (o.overflow != "stop" && generate->kind != GenerateMode::Kind::none) {
+    // Room is made for a whole answer: at most a quarter of the context.
+    const uint32_t limit = o.context ? o.context : (*model)->recipe.context, most = std::max(1u, limit / 4);
+    if (request.generate.max_tokens > most) note(context, fmt::format("answers of at most {} tokens: a quarter of the context", most));
+    request.generate.max_tokens = std::min(request.generate.max_tokens, most);
+  }
   request.stop = context.stop;
   const std::string rows = knob("SPANSCOPE_PASS_ROWS");
   request.pass_rows = uint32_t(std::clamp(std::atoi(rows.c_str()), 1, int(kMaxPlannedRows)));
@@ -351,7 +370,9 @@ void add_record(CLI::App& parent, Context& context) {
   c->add_option("--theta-rec", o->theta_rec, "Weakest read that is kept");
   c->add_option("--read-factor", o->factor, "Times uniform attention and habit that a read must exceed");
   c->add_option("--context", o->context, "Most tokens in the context (default: the model's)");
-  c->add_option("--on-overflow", o->overflow, "stop")->check(CLI::IsMember({"stop"}));
+  c->add_option("--on-overflow", o->overflow, "When a turn does not fit: stop, evict-coldest or slide (the oldest leave)")
+      ->check(CLI::IsMember({"stop", "evict-coldest", "slide"}));
+  c->add_option("--evict-positions", o->positions, "compact: what stays moves together; keep: positions stay, with gaps")->check(CLI::IsMember({"compact", "keep"}));
   c->add_flag("--dry-run", o->dry_run, "Print spans, turns, predicted size and memory; run nothing");
   c->callback([o, &context] { context.run = [o, &context] { return run(*o, context); }; });
 }

@@ -77,6 +77,7 @@ class Loop {
     if (writer_) SPANSCOPE_TRY(write_header(*writer_, header_));
     cache_ = backend_.new_cache(0, request_.recorder.keys != KeyDetail::none || replay_.moves_keys());
     start_ = Clock::now();
+    if (request_.record) replay_.set_warmth([this] { return warmth(); });
     const GenerateMode& g = request_.generate;
     if (g.kind != GenerateMode::Kind::none && !tokenizer_)
       return make_error(ErrorCode::unsupported, "SPAN-GENERATE", "generating needs the model's tokenizer", "--generate");
@@ -322,6 +323,7 @@ class Loop {
     if (rebuilt) {
       finished->phase.insert(finished->phase.begin(), finished->cached, RowPhase::recompute);
       finished->cached = 0;
+      finished->kept.clear();
     }
     std::vector<TokenId> words = generated;
     if (!cut) words.pop_back();
@@ -395,6 +397,15 @@ class Loop {
     SPANSCOPE_TRY(write_ledger(*writer_, ledger, first, messages_, reached));
     messages_written_ = messages_.size();
     return {};
+  }
+
+  // What was attended so far, for a replay that lets the coldest go: consumer mass (context-views A4).
+  std::vector<Warmth> warmth() const {
+    std::vector<Warmth> out;
+    if (session_->turns.empty()) return out;
+    const Recurrence r = replay_recurrence(*session_, RowSet::consumer, header_.lambda, session_->turns.back().turn);
+    for (size_t i = 0; i < r.ema.size(); ++i) out.push_back({r.ema[i].n, r.cumulative[i].n});
+    return out;
   }
 
   ClosingScalars closing() const {

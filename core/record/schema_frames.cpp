@@ -211,6 +211,25 @@ Status read_turn_begin(const Blob& blob, TurnRecord& t, const SessionData& s) {
       return broken("leaves that overlap");
     t.layout.push_back(e);
   }
+  if (blob.find("kept")) {
+    auto kept = blob.get<uint32_t>("kept");
+    if (!kept) return std::move(kept).error();
+    uint64_t sum = 0, behind = 0;
+    for (size_t i = 0; i + 1 < kept->size(); i += 2) {
+      const SlotRange r{(*kept)[i], (*kept)[i + 1]};
+      if (r.begin < behind || r.end <= r.begin) return broken("kept slots that do not ascend");
+      behind = r.end, sum += r.end - r.begin;
+      t.kept.push_back(r);
+    }
+    if (sum != t.executed_begin || kept->size() % 2) return broken("kept slots that are not as many as were not run");
+  }
+  if (blob.find("evicted")) {
+    auto evicted = blob.get<uint32_t>("evicted");
+    if (!evicted) return std::move(evicted).error();
+    for (SpanId id : *evicted)
+      if (id >= s.ledger.spans.size()) return broken("an evicted span that the ledger does not have");
+    t.evicted = std::move(*evicted);
+  }
   if (s.header.has_text) {
     const uint64_t n = t.context - t.executed_begin;
     auto ids = blob.get<int32_t>("ids", n);

@@ -51,15 +51,27 @@ std::pair<SpanId, Slot> leaf_at(const TurnRecord& turn, Slot slot) {
 
 // Index of the turn that brought in the token which stands in `slot` at turns[at]: cached slots are an unchanged prefix, so
 // it is the newest turn up to that one whose new part holds the slot. A turn that is lost may have changed it; across such a
-// gap only the same leaf at the same place is believed. -1: not known.
-int64_t owner_of(const SessionData& s, size_t at, Slot slot) {
+// gap only the same leaf at the same place is believed. -1: not known. `slot` becomes its place in that turn: leaves that left
+// make the ones behind them move up.
+int64_t owner_of(const SessionData& s, size_t at, Slot& slot) {
   bool gap = false;
+  const Slot first = slot;
   for (size_t t = at + 1; t-- > 0;) {
     const TurnRecord& turn = s.turns[t];
     gap = gap || (t < at && turn.turn + 1 != s.turns[t + 1].turn);
     if (slot >= turn.context) return -1;
-    if (slot < turn.executed_begin) continue;
-    return !gap || leaf_at(turn, slot) == leaf_at(s.turns[at], slot) ? int64_t(t) : -1;
+    if (slot < turn.executed_begin) {
+      Slot rest = slot;
+      for (const SlotRange& r : turn.kept) {
+        if (rest < r.end - r.begin) {
+          slot = r.begin + rest;
+          break;
+        }
+        rest -= r.end - r.begin;
+      }
+      continue;
+    }
+    return !gap || leaf_at(turn, slot) == leaf_at(s.turns[at], first) ? int64_t(t) : -1;
   }
   return -1;
 }
@@ -68,13 +80,17 @@ int64_t owner_of(const SessionData& s, size_t at, Slot slot) {
 std::string tokens_text(const SessionData& s, size_t at, Slot begin, Slot end) {
   std::string out;
   for (Slot slot = begin; slot < end;) {
-    const int64_t owner = owner_of(s, at, slot);
+    Slot place = slot;
+    const int64_t owner = owner_of(s, at, place);
     if (owner < 0) return {};
     const TurnRecord& turn = s.turns[size_t(owner)];
     if (turn.new_token_end.size() != size_t(turn.context) - turn.executed_begin) return {};
     Slot stop = slot + 1;
-    while (stop < std::min<Slot>(end, turn.context) && owner_of(s, at, stop) == owner) ++stop;
-    const size_t first = slot - turn.executed_begin, last = stop - turn.executed_begin;
+    for (; stop < end; ++stop) {
+      Slot next = stop;
+      if (owner_of(s, at, next) != owner || next != place + (stop - slot)) break;
+    }
+    const size_t first = place - turn.executed_begin, last = first + (stop - slot);
     const uint64_t from = first ? turn.new_token_end[first - 1] : 0, to = turn.new_token_end[last - 1];
     if (to > turn.new_text.size() || from > to) return {};
     out.append(turn.new_text, size_t(from), size_t(to - from));

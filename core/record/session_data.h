@@ -143,6 +143,8 @@ struct TurnRecord {
   uint32_t answer_begin = 0, answer_len = 0;
   std::vector<uint8_t> phase;                  // [executed] RowPhase
   std::vector<LayoutEntry> layout;             // [S] leaves in slot order
+  std::vector<SlotRange> kept;                 // slots of the turn before whose keys stayed; empty: [0, executed_begin)
+  std::vector<SpanId> evicted;                 // leaves that left with this turn because the context was full
   std::vector<TokenId> new_ids;                // ids of slots [executed_begin, context); empty with --no-text
   std::vector<uint32_t> new_token_bytes;       // bytes per token, same slots
   std::string new_text;                        // their bytes

@@ -113,7 +113,7 @@ class Redactor {
   }
 
   static Status turn_begin(Blob& blob) {
-    keep_only(blob, {"layout", "phase"}, {"turn_data"});
+    keep_only(blob, {"layout", "phase", "kept", "evicted"}, {"turn_data"});
     return {};
   }
 

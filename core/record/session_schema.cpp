@@ -2,7 +2,7 @@
 // What the frames hold. Versions: schema_versions.h.
 //   session     metadata "header": JSON of SessionHeader
 //   ledger      arrays over spans (replacing earlier rows of the same id), strings as one byte array with ends; messages
-//   turn_begin  metadata "turn_data": JSON; layout u32 [S,4], phase u8 [rows]; ids i32, token_bytes u32, text u8 unless --no-text
+//   turn_begin  metadata "turn_data": JSON; layout u32 [S,4], phase u8 [rows], kept u32 [n,2] and evicted u32 [n] when there are any; ids i32, token_bytes u32, text u8 unless --no-text
 //   mass        query_leaves, rows_q, mass_qk, uniform_qk, learned_sink, learned_sink_q, unattributed, spike ..., profile_spans;
 //               layer_share f16 (profile_shares.h), or layer_mass f32 where f16 would not do. Version 1 had layer_mass only
 //   profile     head_share f16, or head_mass f32, of some layers [layers,heads,2,P], first_layer in the metadata: head detail
@@ -122,6 +122,12 @@ Status write_turn(SessionWriter& writer, const TurnRecord& t, const SessionHeade
   for (const LayoutEntry& e : t.layout) layout.insert(layout.end(), {e.leaf, e.slot, e.len, e.position});
   begin.add<uint32_t>("layout", {c, 4}, layout);
   begin.add<uint8_t>("phase", {t.phase.size()}, t.phase);
+  if (!t.kept.empty()) {
+    std::vector<uint32_t> kept;
+    for (const SlotRange& r : t.kept) kept.insert(kept.end(), {r.begin, r.end});
+    begin.add<uint32_t>("kept", {t.kept.size(), 2}, kept);
+  }
+  if (!t.evicted.empty()) begin.add<uint32_t>("evicted", {t.evicted.size()}, t.evicted);
   if (header.has_text) {
     begin.add<int32_t>("ids", {t.new_ids.size()}, t.new_ids);
     begin.add<uint32_t>("token_bytes", {t.new_token_bytes.size()}, t.new_token_bytes);

@@ -55,6 +55,8 @@ Result<TurnRecord> Recorder::close_turn(const TurnPlan& plan, const Ledger& ledg
   t.answer_len = plan.answer_len;
   for (RowPhase p : plan.phase) t.phase.push_back(uint8_t(p));
   t.layout = plan.layout;
+  t.kept = plan.kept;
+  t.evicted = plan.evicted;
   if (s.options.text) take_text(t, plan);
   const std::vector<size_t> query = s.close_queries(t, ledger, *column);
   s.close_profile(t, ledger, *column);

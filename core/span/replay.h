@@ -3,6 +3,7 @@
 // row has, and the leaves (definitions D1, D2). Not for: running a model. Thread: one owner.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,7 @@ struct TurnPlan {
   // Which slots of the turn before those are, ascending, `cached` in all; empty: [0, cached). When the layout gives them
   // other positions than they had, their keys are rotated anew.
   std::vector<SlotRange> kept;
+  std::vector<SpanId> evicted;  // leaves that left the context with this turn because it was full
   uint32_t executed_end = 0;  // slots [cached, executed_end) are run in this turn; the last token of an answer is not
   std::vector<RowPhase> phase;  // [executed_end - cached]
   uint32_t answer_begin = 0, answer_len = 0;  // tokens [a, a+m), end marker included; 0, 0 without an answer
@@ -43,6 +45,12 @@ struct SplitRule {
   uint32_t max_tokens = 256;
 };
 Result<SplitRule> parse_split_rule(const std::string& text);
+
+// How much a span was attended so far: decayed and plain sums of consumer mass (definitions D5).
+struct Warmth {
+  double ema = 0, cumulative = 0;
+};
+using WarmthFunction = std::function<std::vector<Warmth>()>;  // index = span id; as of the last closed turn
 
 class Replay {
  public:
@@ -67,6 +75,8 @@ class Replay {
 
   // Some turn gives keys that stay other positions: caches have to keep them from before rotation.
   virtual bool moves_keys() const { return false; }
+  // What a replay that evicts the coldest asks; without it the oldest go first.
+  virtual void set_warmth(WarmthFunction) {}
 
   // The time that the chat template prints as the current one, the same in every turn; nothing without a template.
   virtual std::optional<LocalTime> template_time() const { return std::nullopt; }

@@ -329,15 +329,21 @@ class Session:
             if any(a[name].shape != a["row"].shape for name in ("leaf", "layer", "head", "mass", "habit")):
                 raise Damaged("event columns of different lengths")
 
-    def _token_owner(self, at: int, slot: int) -> Optional[Turn]:
-        """The turn that brought in the token in `slot` at turns[at]; None when it cannot be known for certain."""
+    def _token_owner(self, at: int, slot: int) -> Tuple[Optional[Turn], int]:
+        """The turn that brought in the token in `slot` at turns[at], and its slot there; None when it cannot be known for certain."""
         for t in range(at, -1, -1):
             turn = self._turns[t]
             if t < at and turn.turn + 1 != self._turns[t + 1].turn or slot >= turn.data["context"]:
-                return None
+                return None, slot
             if slot >= turn.data["executed_begin"]:
-                return turn
-        return None
+                return turn, slot
+            rest = slot
+            for begin, end in turn.arrays["turn_begin"].get("kept", ()):  # leaves that left make the ones behind them move up
+                if rest < int(end) - int(begin):
+                    slot = int(begin) + rest
+                    break
+                rest -= int(end) - int(begin)
+        return None, slot
 
     def text(self, span: int) -> Optional[bytes]:
         """Exact bytes of a leaf or of a parent's content leaves; None when text was not recorded or is lost."""
@@ -349,12 +355,12 @@ class Session:
             for leaf, slot, length, _ in ((int(x) for x in e) for e in leaves):
                 piece = b""
                 for s in range(slot, slot + length):
-                    owner = self._token_owner(t, s)
+                    owner, place = self._token_owner(t, s)
                     begin = owner.arrays["turn_begin"] if owner is not None else {}
                     if owner is None or "text" not in begin:
                         return None
                     ends = np.cumsum(begin["token_bytes"], dtype=np.int64)
-                    n = s - owner.data["executed_begin"]
+                    n = place - owner.data["executed_begin"]
                     piece += bytes(begin["text"][int(ends[n - 1]) if n else 0:int(ends[n])])
                 info = self.spans[leaf]
                 out += piece[info.head_skip:len(piece) - info.tail_skip]
