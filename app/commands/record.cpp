@@ -14,6 +14,7 @@
 #include "core/chat/conversation.h"
 #include "core/record/head_selection.h"
 #include "core/record/record_session.h"
+#include "core/record/session_schema.h"
 #include "core/span/evicting_replay.h"
 #include "core/span/replay.h"
 #include "core/text/chat_template.h"
@@ -23,7 +24,7 @@ namespace spanscope {
 namespace {
 
 struct RecordOptions {
-  std::string model, chat, ids, spans, output, path = "fast", detail = "span", generate, split = "256", overflow = "stop", positions = "compact";
+  std::string model, chat, ids, spans, output, path = "fast", detail = "span", generate, split = "256", overflow = "stop", positions = "compact", append;
   std::string rows, keys, layers, heads, windows = "32";
   bool force = false, routing = false, no_text = false, dry_run = false, pairs = false, values = false;
   CLI::Option *generate_option = nullptr, *rows_option = nullptr, *keys_option = nullptr;
@@ -247,8 +248,18 @@ int run(const RecordOptions& o, const Context& context) {
   if (!(o.factor >= 1)) return report_error(usage("expected a number from 1", "--read-factor"));
   if (!(o.lambda >= 0 && o.lambda <= 1)) return report_error(usage("expected a number between 0 and 1", "--lambda"));
   if (o.dry_run) return dry_run(o, context);
-  if (o.output.empty()) return report_error(usage("-o FILE is missing", "record"));
-  if (!o.force && ::access(o.output.c_str(), F_OK) == 0)
+  const bool appends = !o.append.empty();
+  if (appends && (!o.output.empty() || o.generate_option->count()))
+    return report_error(usage("--append goes on in its own file and with the conversation's own answers: no -o, no --generate", "--append"));
+  if (o.output.empty() && !appends) return report_error(usage("-o FILE is missing", "record"));
+  const std::string output = appends ? o.append : o.output;
+  std::shared_ptr<const SessionData> before;
+  if (appends) {
+    auto session = load_session(o.append);
+    if (!session) return report_error(session.error());
+    before = std::move(*session);
+  }
+  if (!appends && !o.force && ::access(o.output.c_str(), F_OK) == 0)
     return report_error(make_error(ErrorCode::invalid, "SPAN-EXISTS", "the file exists; --force overwrites it", o.output));
 
   auto generate = generate_mode(o);
@@ -269,10 +280,10 @@ int run(const RecordOptions& o, const Context& context) {
   if (!options) return report_error(options.error());
   auto backend = make_backend(*model, o.path, context);
   if (!backend) return report_error(backend.error());
-  auto writer = SessionWriter::create(o.output, o.force);
+  auto writer = appends ? SessionWriter::resume(o.append) : SessionWriter::create(o.output, o.force);
   if (!writer) return report_error(writer.error());
   if (!chosen.empty()) note(context, chosen);
-  if (!o.no_text) note(context, o.output + " holds the conversation's text");
+  if (!o.no_text) note(context, output + " holds the conversation's text");
 
   SessionHeader header;
   header.program_version = SPANSCOPE_VERSION;
@@ -285,6 +296,7 @@ int run(const RecordOptions& o, const Context& context) {
   RecordRequest request;
   request.recorder = std::move(*options);
   request.generate = *generate;
+  request.append_to = before;
   if (o.overflow != "stop" && generate->kind != GenerateMode::Kind::none) {
     // Room is made for a whole answer: at most a quarter of the context.
     const uint32_t limit = o.context ? o.context : (*model)->recipe.context, most = std::max(1u, limit / 4);
@@ -304,7 +316,7 @@ int run(const RecordOptions& o, const Context& context) {
   printer.reset();
   if (!outcome) {
     // Closed turns stay readable; a file without one is of no use to anybody.
-    if ((*writer)->bytes_by_kind().count("turn_end") == 0) ::unlink(o.output.c_str());
+    if (!appends && (*writer)->bytes_by_kind().count("turn_end") == 0) ::unlink(o.output.c_str());
     return report_error(outcome.error());
   }
   for (const Finding& f : prepared->replay->findings()) note(context, f.where.empty() ? f.message : f.where + ": " + f.message);
@@ -312,7 +324,7 @@ int run(const RecordOptions& o, const Context& context) {
   const double seconds = outcome->seconds_prompt + outcome->seconds_answer;
   const uint64_t tokens = outcome->prompt_rows + outcome->answer_rows;
   if (context.json) {
-    OrderedJson document = {{"session", o.output}, {"turns", outcome->session ? outcome->session->turns.size() : 0},
+    OrderedJson document = {{"session", output}, {"turns", outcome->session ? outcome->session->turns.size() : 0},
                             {"stopped", outcome->stopped}, {"prompt_rows", outcome->prompt_rows},
                             {"answer_rows", outcome->answer_rows}, {"seconds", seconds},
                             {"bytes", (*writer)->bytes_written()}, {"generated", outcome->generated}};
@@ -323,7 +335,7 @@ int run(const RecordOptions& o, const Context& context) {
   } else {
     for (const std::string& text : outcome->generated) fmt::print("{}\n", text);
     if (!context.quiet)
-      fmt::print(stderr, "spanscope: {}: {} turns, {} rows in {} ({:.0f} tokens/s), {}{}\n", o.output,
+      fmt::print(stderr, "spanscope: {}: {} turns, {} rows in {} ({:.0f} tokens/s), {}{}\n", output,
                  outcome->session ? outcome->session->turns.size() : 0, tokens, human_seconds(seconds),
                  seconds > 0 ? double(tokens) / seconds : 0.0, human_bytes((*writer)->bytes_written()),
                  outcome->stopped ? "; stopped, the session is closed and readable" : "");
@@ -343,6 +355,7 @@ void add_record(CLI::App& parent, Context& context) {
   c->add_option("--spans", o->spans, "Spans and turns for --ids (JSON)");
   c->add_option("--output,-o", o->output, "The session file to write (.span)");
   c->add_flag("--force", o->force, "Overwrite an existing file");
+  c->add_option("--append", o->append, "Instead of -o: go on in this session with a longer conversation; its turns run again, unstored, and are compared");
   o->generate_option =
       c->add_option("--generate", o->generate, "The model answers: the open turn (no value), turn N and stop there, or all")
           ->expected(0, 1);

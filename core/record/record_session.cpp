@@ -60,6 +60,24 @@ Ledger without_text(const Ledger& ledger, const std::string& salt) {
   return out;
 }
 
+Error cannot_append(const std::string& what) { return make_error(ErrorCode::invalid, "SPAN-APPEND", what, "--append"); }
+
+// A turn that ran again against what the session holds of it.
+Status compare_turns(const TurnRecord& now, const TurnRecord& then) {
+  const auto differs = [&](const std::string& what) {
+    return cannot_append(fmt::format("turn {}: {} than when the session was recorded: it is another conversation, model or setting", then.turn + 1, what));
+  };
+  if (now.turn != then.turn) return differs("it has another number");
+  if (now.phase != then.phase || now.new_ids != then.new_ids) return differs("other tokens are run");
+  const auto same_place = [](const LayoutEntry& a, const LayoutEntry& b) { return a.leaf == b.leaf && a.slot == b.slot && a.len == b.len && a.position == b.position; };
+  if (!std::equal(now.layout.begin(), now.layout.end(), then.layout.begin(), then.layout.end(), same_place)) return differs("other spans stand in the context");
+  if (now.mass_qk.size() != then.mass_qk.size()) return differs("other spans were attended");
+  for (size_t i = 0; i < now.mass_qk.size(); ++i)
+    if (!(std::fabs(now.mass_qk[i] - then.mass_qk[i]) <= 1e-5f * std::max(1.0f, std::fabs(then.mass_qk[i]))))
+      return differs(fmt::format("attention differs ({:.6g} for {:.6g})", now.mass_qk[i], then.mass_qk[i]));
+  return {};
+}
+
 class Loop {
  public:
   Loop(Backend& backend, Replay& replay, const Tokenizer* tokenizer, SessionWriter* writer, SessionHeader header,
@@ -74,7 +92,13 @@ class Loop {
     session_ = std::make_shared<SessionData>();
     session_->header = header_;
     session_->messages = messages_;
-    if (writer_) SPANSCOPE_TRY(write_header(*writer_, header_));
+    const SessionData* old = request_.append_to.get();
+    if (old) {
+      SPANSCOPE_TRY(check_append(*old, header_, messages_));
+      messages_written_ = old->messages.size();
+    } else if (writer_) {
+      SPANSCOPE_TRY(write_header(*writer_, header_));
+    }
     cache_ = backend_.new_cache(0, request_.recorder.keys != KeyDetail::none || replay_.moves_keys());
     start_ = Clock::now();
     if (request_.record) replay_.set_warmth([this] { return warmth(); });
@@ -115,6 +139,11 @@ class Loop {
     if (writer_) {
       std::vector<Finding> noted = replay_.findings();
       noted.insert(noted.end(), findings_.begin(), findings_.end());
+      if (request_.append_to)  // the file has those of its own turns
+        std::erase_if(noted, [&](const Finding& f) {
+          return std::any_of(request_.append_to->findings.begin(), request_.append_to->findings.end(),
+                             [&](const Finding& o) { return o.tag == f.tag && o.message == f.message && o.where == f.where; });
+        });
       if (!noted.empty()) SPANSCOPE_TRY(write_findings(*writer_, noted));
       if (!session_->turns.empty()) {
         session_->closing = closing();
@@ -372,7 +401,9 @@ class Loop {
       turn->seconds_prompt = prompt;
       turn->seconds_answer = answer;
       const Ledger ledger = header_.has_text ? replay_.ledger() : without_text(replay_.ledger(), salt_);
-      if (writer_) {
+      if (const SessionData* old = request_.append_to.get(); old && session_->turns.size() < old->turns.size()) {
+        SPANSCOPE_TRY(compare_turns(*turn, old->turns[session_->turns.size()]));
+      } else if (writer_) {
         SPANSCOPE_TRY(write_changes(ledger));
         SPANSCOPE_TRY(write_turn(*writer_, *turn, header_, ledger));
         auto mark = writer_->request_sync();
@@ -490,6 +521,39 @@ class Loop {
 };
 
 }  // namespace
+
+Status check_append(const SessionData& old, const SessionHeader& now, const std::vector<MessageInfo>& messages) {
+  const SessionHeader& h = old.header;
+  const auto same = [](const std::string& what, const auto& then, const auto& wanted) -> Status {
+    if (then == wanted) return {};
+    return cannot_append(what + " is not what the session was recorded with");
+  };
+  SPANSCOPE_TRY(same("the model", h.model_digest, now.model_digest));
+  SPANSCOPE_TRY(same("the tokenizer", h.tokenizer_digest, now.tokenizer_digest));
+  SPANSCOPE_TRY(same("--detail", h.detail, now.detail));
+  SPANSCOPE_TRY(same("--rows", h.rows, now.rows));
+  SPANSCOPE_TRY(same("--pairs", h.pairs, now.pairs));
+  SPANSCOPE_TRY(same("--keys", h.keys, now.keys));
+  SPANSCOPE_TRY(same("--values", h.values, now.values));
+  SPANSCOPE_TRY(same("--heads or --layers", h.kept_heads, now.kept_heads));
+  SPANSCOPE_TRY(same("--windows", h.stat_windows, now.stat_windows));
+  SPANSCOPE_TRY(same("--routing", h.routing, now.routing));
+  SPANSCOPE_TRY(same("--theta-rec", h.theta_rec, now.theta_rec));
+  SPANSCOPE_TRY(same("--read-factor", h.factor, now.factor));
+  SPANSCOPE_TRY(same("--lambda", h.lambda, now.lambda));
+  if (!h.redacted.empty() || !h.has_text || !now.has_text)
+    return cannot_append("a session without text cannot be compared with the conversation, so it cannot be continued");
+  if (!old.gc.spans.empty()) return cannot_append("gc dropped numbers of its turns: record the conversation anew");
+  for (size_t t = 0; t < old.turns.size(); ++t) {
+    if (old.turns[t].turn != t) return cannot_append(fmt::format("turn {} of the session is lost", t + 1));
+    if (old.turns[t].open || old.turns[t].generated)
+      return cannot_append(fmt::format("turn {} was {}: only replayed turns with an answer can be run again", t + 1, old.turns[t].open ? "open" : "generated"));
+  }
+  for (size_t m = 0; m < old.messages.size(); ++m)
+    if (m >= messages.size() || messages[m].role != old.messages[m].role || messages[m].name != old.messages[m].name || messages[m].id != old.messages[m].id)
+      return cannot_append(fmt::format("message {} of the session is not in the conversation", m));
+  return {};
+}
 
 Result<RecordOutcome> record_session(Backend& backend, Replay& replay, const Tokenizer* tokenizer, SessionWriter* writer, SessionHeader header,
                                      const std::vector<MessageInfo>& messages, const RecordRequest& request) {

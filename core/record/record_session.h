@@ -37,6 +37,9 @@ struct RecordRequest {
   bool record = true;         // false: the same passes without plan and file (for measurements)
   uint32_t pass_rows = 512;   // prefill pass size, at most kMaxPlannedRows
   uint64_t tokens_total = 0;  // rows of the whole replay when known (progress); 0: estimated from the turns
+  // Goes on behind a session's turns: they run again without being stored (which makes cache and habit what they were, D2),
+  // and must come out as the session says: else SPAN-APPEND. The writer has been resumed on that session's file.
+  std::shared_ptr<const SessionData> append_to;
   std::function<void(const RecordProgress&)> progress;
   std::stop_token stop;
 };
@@ -48,6 +51,9 @@ struct RecordOutcome {
   uint64_t prompt_rows = 0, answer_rows = 0;
   std::vector<std::string> generated;  // decoded answers
 };
+
+// Whether a session can be continued by these settings and messages; SPAN-APPEND names what differs.
+Status check_append(const SessionData& session, const SessionHeader& header, const std::vector<MessageInfo>& messages);
 
 // writer may be null (nothing is written). The header's model fields are filled from the backend.
 Result<RecordOutcome> record_session(Backend& backend, Replay& replay, const Tokenizer* tokenizer, SessionWriter* writer,
