@@ -75,7 +75,7 @@ OrderedJson turns_json(const SessionData& s, const std::vector<uint64_t>& events
                    {"prompt_rows", t.rows(RowPhase::prompt)}, {"recompute_rows", t.rows(RowPhase::recompute)},
                    {"tokens", t.context}, {"executed", {t.executed_begin, t.executed_end}},
                    {"answer_tokens", {t.answer_begin, t.answer_len}}, {"events", events[i]},
-                   {"events_dropped", t.events_dropped}, {"seconds", t.seconds_prompt + t.seconds_answer},
+                   {"events_dropped", t.events_dropped}, {"evicted", t.evicted}, {"seconds", t.seconds_prompt + t.seconds_answer},
                    {"layout", std::move(layout)}});
   }
   return out;
@@ -196,11 +196,11 @@ int run(const InfoOptions& o, const Context& context) {
   for (const auto& [kind, value] : kinds) fmt::print(" {} {}", kind, human_bytes(value.second));
   fmt::print("\n");
   if (o.turns) {
-    fmt::print("\n{:>5} {:>8} {:>8} {:>7} {:>7} {:>9} {:>7} {:>8}\n", "turn", "message", "context", "prompt", "answer", "recompute", "leaves", "events");
+    fmt::print("\n{:>5} {:>8} {:>8} {:>7} {:>7} {:>9} {:>7} {:>8} {:>5}\n", "turn", "message", "context", "prompt", "answer", "recompute", "leaves", "events", "left");
     for (size_t i = 0; i < s.turns.size(); ++i) {
       const TurnRecord& t = s.turns[i];
-      fmt::print("{:>5} {:>8} {:>8} {:>7} {:>7} {:>9} {:>7} {:>8}\n", t.turn + 1, t.message < 0 ? "open" : std::to_string(t.message),
-                 t.context, t.rows(RowPhase::prompt), t.rows(RowPhase::answer), t.rows(RowPhase::recompute), t.layout.size(), shown->events[i]);
+      fmt::print("{:>5} {:>8} {:>8} {:>7} {:>7} {:>9} {:>7} {:>8} {:>5}\n", t.turn + 1, t.message < 0 ? "open" : std::to_string(t.message),
+                 t.context, t.rows(RowPhase::prompt), t.rows(RowPhase::answer), t.rows(RowPhase::recompute), t.layout.size(), shown->events[i], t.evicted.size());
     }
   }
   if (o.spans) {

@@ -19,6 +19,13 @@ Result<RecordedContext> recorded_context(const SessionData& session, TurnId turn
     if (t.executed_begin > out.ids.size() || t.new_ids.size() != size_t(t.context) - t.executed_begin)
       return make_error(ErrorCode::corrupt, "SPAN-CONTEXT",
                         "the tokens before turn " + std::to_string(t.turn + 1) + " are missing", session.path);
+    // A re-run puts tokens at position = slot and knows nothing of what left; keys recorded after that did.
+    const bool moved = std::any_of(t.layout.begin(), t.layout.end(), [](const LayoutEntry& e) { return e.position != e.slot; });
+    if (!t.kept.empty() || !t.evicted.empty() || moved)
+      return make_error(ErrorCode::unsupported, "SPAN-MOVED",
+                        "spans left the context or stand elsewhere than in one run from the start as of turn " + std::to_string(t.turn + 1) +
+                            ": only contexts before that turn can be re-attended",
+                        session.path);
     out.ids.resize(t.executed_begin);
     out.ids.insert(out.ids.end(), t.new_ids.begin(), t.new_ids.end());
     if (t.turn == out.turn) {

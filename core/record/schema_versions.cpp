@@ -15,14 +15,14 @@ struct KindVersion {
   uint32_t version;
 };
 constexpr KindVersion kKinds[] = {
-    {"session", kVersion}, {"ledger", kVersion},  {"turn_begin", kVersion}, {"mass", 2}, {"reads", kVersion},
+    {"session", kVersion}, {"ledger", kVersion},  {"turn_begin", 2}, {"mass", 2}, {"reads", kVersion},
     {"routing", 2}, {"profile", 2}, {"turn_end", kVersion}, {"closing", kVersion}, {"note", kVersion}, {"gc", kVersion}, {"loss", kVersion},
     {"tokenstat", kVersion}, {"residual", kVersion}, {"rows", kVersion}, {"pairs", kVersion}, {"keys", kVersion}, {"values", kVersion}};
 
 // Version 2 may hold profiles as f16 shares, and expert picks that gc dropped; readers take either form, so what version 1
 // holds stays as it is.
 Status keep(Blob&) { return {}; }
-constexpr Converter kConverters[] = {{"mass", 1, keep}, {"profile", 1, keep}, {"routing", 1, keep}};
+constexpr Converter kConverters[] = {{"turn_begin", 1, keep}, {"mass", 1, keep}, {"profile", 1, keep}, {"routing", 1, keep}};
 
 }  // namespace
 

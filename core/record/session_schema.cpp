@@ -2,7 +2,8 @@
 // What the frames hold. Versions: schema_versions.h.
 //   session     metadata "header": JSON of SessionHeader
 //   ledger      arrays over spans (replacing earlier rows of the same id), strings as one byte array with ends; messages
-//   turn_begin  metadata "turn_data": JSON; layout u32 [S,4], phase u8 [rows], kept u32 [n,2] and evicted u32 [n] when there are any; ids i32, token_bytes u32, text u8 unless --no-text
+//   turn_begin  metadata "turn_data": JSON; layout u32 [S,4], phase u8 [rows], evicted u32 [n] when there are any; version 2
+//               has kept u32 [n,2]: the slots of the turn before that stay, without which texts cannot be found; ids i32, token_bytes u32, text u8 unless --no-text
 //   mass        query_leaves, rows_q, mass_qk, uniform_qk, learned_sink, learned_sink_q, unattributed, spike ..., profile_spans;
 //               layer_share f16 (profile_shares.h), or layer_mass f32 where f16 would not do. Version 1 had layer_mass only
 //   profile     head_share f16, or head_mass f32, of some layers [layers,heads,2,P], first_layer in the metadata: head detail
@@ -133,7 +134,7 @@ Status write_turn(SessionWriter& writer, const TurnRecord& t, const SessionHeade
     begin.add<uint32_t>("token_bytes", {t.new_token_bytes.size()}, t.new_token_bytes);
     begin.add<uint8_t>("text", {t.new_text.size()}, std::vector<uint8_t>(t.new_text.begin(), t.new_text.end()));
   }
-  SPANSCOPE_TRY(writer.append({"turn_begin", kVersion, t.turn}, std::move(begin)));
+  SPANSCOPE_TRY(writer.append({"turn_begin", t.kept.empty() ? 1u : 2u, t.turn}, std::move(begin)));
 
   Blob mass;
   mass.add<uint32_t>("query_leaves", {q}, t.query_leaves);

@@ -123,7 +123,11 @@ class Chats(ProgramTest):
     def test_usage(self):
         for arguments in [("record",), ("record", "--model", MODEL, "--frobnicate"), ("nonsense",), ()]:
             self.assertEqual(spanscope(*arguments).returncode, 2, arguments)
-        self.check_error(self.record([{"role": "user", "content": "hi"}], "--detail", "token"), "SPAN-DETAIL")
+        hi = [{"role": "user", "content": "hi"}]
+        self.check_error(self.record(hi, "--detail", "head", "--heads", "9.1"), "--heads", status=2)
+        self.check_error(self.record(hi, "--rows", "--layers", "2..9"), "--layers", status=2)
+        self.check_error(self.record(hi, "--detail", "token", "--windows", "8,none"), "--windows", status=2)
+        self.check_error(self.record(hi, "--append", self.folder / "none.span"), "--append", status=2)
         self.check_error(self.record([{"role": "user", "content": "hi"}], "--theta-rec", "3"), "--theta-rec", status=2)
         self.check_error(self.record([{"role": "user", "content": "hi"}], "--device", "cuda"), "SPAN-DEVICE")
         self.check_error(self.record([{"role": "user", "content": "hi"}], "--generate", "x"), "--generate", status=2)

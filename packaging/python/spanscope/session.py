@@ -10,9 +10,9 @@ import numpy as np
 
 from .container import Arrays, Container, Damaged, Finding, Frame, SpanscopeError
 
-VERSIONS = {"session": 1, "ledger": 1, "turn_begin": 1, "mass": 2, "profile": 2, "reads": 1, "routing": 2, "turn_end": 1, "closing": 1, "note": 1,
+VERSIONS = {"session": 1, "ledger": 1, "turn_begin": 2, "mass": 2, "profile": 2, "reads": 1, "routing": 2, "turn_end": 1, "closing": 1, "note": 1,
             "tokenstat": 1, "residual": 1, "rows": 1, "pairs": 1, "keys": 1, "values": 1, "gc": 1}
-READABLE = {"mass": (1, 2), "profile": (1, 2), "routing": (1, 2)}  # others: the one of VERSIONS
+READABLE = {"turn_begin": (1, 2), "mass": (1, 2), "profile": (1, 2), "routing": (1, 2)}  # others: the one of VERSIONS
 DETAILS = ("tokenstat", "residual", "rows", "pairs", "keys", "values")  # read when asked for: Session.details()
 KINDS = ("sink", "template", "content", "parent")
 GRADES = ("info", "warning", "loss", "error")
