@@ -363,7 +363,8 @@ class Loop {
 
   // The same in the middle of an answer: the rows so far are recorded already, so they run again unrecorded.
   Status rebuild_inside_answer(const TurnPlan& plan, Slot at) {
-    reach_ = uint64_t(at) + 1;
+    fill_positions(plan, at, at + 1);  // a gap before it counts
+    reach_ = uint64_t(positions_[0]) + 1;
     if (cache_->size() == 0 || backend_.model().recipe.long_rotary(reach_) == cache_->long_rotary()) return {};
     rotation_finding(plan.turn, at);
     cache_->truncate(0);
