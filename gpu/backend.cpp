@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/cpu/reference/batch_check.h"
+#include "core/model/batch_check.h"
 #include "gpu/pass.h"
 
 namespace spanscope::gpu {
@@ -16,19 +16,21 @@ Error unsupported(const std::string& what) { return make_error(ErrorCode::unsupp
 
 class GpuBackend final : public Backend {
  public:
-  explicit GpuBackend(std::shared_ptr<const Model> model) : model_(std::move(model)), pass_(*model_) {}
+  GpuBackend(std::shared_ptr<const Model> model, int device, std::string device_name)
+      : model_(std::move(model)), device_(device), name_("gpu exact (" + std::move(device_name) + ")"), pass_(*model_) {}
   const Model& model() const override { return *model_; }
-  std::string name() const override { return "gpu exact"; }
+  std::string name() const override { return name_; }
   unsigned threads() const override { return 1; }
-  std::unique_ptr<Cache> new_cache(uint32_t, bool) const override { return std::make_unique<GpuCache>(model_); }
+  std::unique_ptr<Cache> new_cache(uint32_t, bool) const override { return std::make_unique<GpuCache>(model_, device_); }
 
   Result<ForwardResult> forward(Cache& cache, const Batch& batch, const ForwardOptions& options) override {
     auto* own = dynamic_cast<GpuCache*>(&cache);
     if (!own || !own->of(model_.get())) return make_error(ErrorCode::invalid, "SPAN-CACHE", "this cache belongs to another backend or model");
     if (options.token_stats) return unsupported("token statistics");
     const uint32_t before = own->size();
+    SPANSCOPE_TRY(use_device(device_));
     try {
-      SPANSCOPE_TRY(reference::check_batch(model_->recipe, own->positions(), batch, options));
+      SPANSCOPE_TRY(check_batch(model_->recipe, own->positions(), batch, options));
       SPANSCOPE_TRY(settle_rotary_length(model_->recipe, *own, batch));
       auto result = run(*own, batch, options);
       if (!result) own->truncate(before);
@@ -62,45 +64,54 @@ class GpuBackend final : public Backend {
   }
 
   std::shared_ptr<const Model> model_;
+  int device_;
+  std::string name_;
   Pass pass_;
 };
 
-// Every matrix that a pass multiplies by; the embedding is read row by row on the host.
-Status check_types(const Model& model) {
-  auto check = [](const WeightMatrix& w, const char* what, size_t layer) -> Status {
-    if (!w || products_have(w.type)) return {};
-    return make_error(ErrorCode::unsupported, "SPAN-GPU-TYPE",
-                      std::string("no GPU product for weights of type ") + tensor_type_name(w.type) + " (" + what + ", layer " + std::to_string(layer) + ")");
+// Bytes of every matrix that a pass multiplies by; the embedding is read row by row on the host.
+uint64_t weight_bytes(const Model& model) {
+  uint64_t bytes = 0;
+  auto add = [&](const WeightMatrix& w) { bytes += w ? uint64_t(w.rows) * row_bytes(w.type, w.cols) : 0; };
+  auto feed_forward = [&](const FeedForwardWeights& w) {
+    for (const WeightMatrix* m : {&w.gate, &w.up, &w.down}) add(*m);
   };
-  auto feed_forward = [&](const FeedForwardWeights& w, size_t l) -> Status {
-    SPANSCOPE_TRY(check(w.gate, "gate", l));
-    SPANSCOPE_TRY(check(w.up, "up", l));
-    return check(w.down, "down", l);
-  };
-  for (size_t l = 0; l < model.layers.size(); ++l) {
-    const LayerWeights& w = model.layers[l];
-    for (const WeightMatrix* m : {&w.q, &w.k, &w.v, &w.o}) SPANSCOPE_TRY(check(*m, "attention", l));
-    SPANSCOPE_TRY(check(w.router, "router", l));
-    SPANSCOPE_TRY(check(w.shared_router, "shared router", l));
-    SPANSCOPE_TRY(feed_forward(w.dense, l));
-    SPANSCOPE_TRY(feed_forward(w.shared, l));
-    for (const FeedForwardWeights& e : w.experts) SPANSCOPE_TRY(feed_forward(e, l));
+  for (const LayerWeights& w : model.layers) {
+    for (const WeightMatrix* m : {&w.q, &w.k, &w.v, &w.o, &w.router, &w.shared_router}) add(*m);
+    feed_forward(w.dense);
+    feed_forward(w.shared);
+    for (const FeedForwardWeights& e : w.experts) feed_forward(e);
   }
-  return check(model.output, "output", model.layers.size());
+  add(model.output);
+  return bytes;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> make_gpu_backend(std::shared_ptr<const Model> model, BackendOptions options) {
+Result<std::unique_ptr<Backend>> make_gpu_backend(std::shared_ptr<const Model> model, BackendOptions options, int device) {
   const Recipe& r = model->recipe;
   if (model->layers.size() != r.layers || !model->embedding)
     return make_error(ErrorCode::invalid, "SPAN-MODEL", "the model has no weights (it was opened for its vocabulary)", model->path);
   if (options.cache != CacheType::f32) return unsupported("an f16 cache");
+  if (options.token_stats) return unsupported("token statistics");
+  if (options.originals) return unsupported("keys from before rotation");
   if (!attention_has(r.head_dim))
     return make_error(ErrorCode::unsupported, "SPAN-GPU-HEADS", "no attention kernel for heads of " + std::to_string(r.head_dim) + " (family " + r.family + ")");
   if (r.experts > kMaxExperts || r.experts_used > kMaxUsed) return unsupported(std::to_string(r.experts) + " experts");
-  SPANSCOPE_TRY(check_types(*model));
-  return std::unique_ptr<Backend>(std::make_unique<GpuBackend>(std::move(model)));
+  const uint64_t bytes = weight_bytes(*model);
+  SPANSCOPE_TRY(use_device(device));
+  auto found = describe_device(device);
+  if (!found) return found.error();
+  // Weights go to the device at their first use; what will not fit is said now, not in the middle of a conversation. Beside
+  // them: activations of one pass and the cache's first pages.
+  const uint64_t wide = std::max<uint64_t>({r.hidden, uint64_t(r.query_heads) * r.head_dim, r.feed_forward, r.expert_feed_forward});
+  const uint64_t activations = sizeof(float) * (uint64_t(kPassRows) * wide * 10 + r.vocab);
+  const uint64_t pages = uint64_t(r.layers) * r.kv_heads * r.head_dim * 2 * sizeof(float) * kPassRows;
+  if (const DeviceMemory memory = device_memory(); bytes + activations + pages > memory.free)
+    return out_of_device_memory(bytes + activations + pages, memory,
+                                "weights of " + std::to_string(bytes) + " bytes, " + std::to_string(activations) + " for activations, " +
+                                    std::to_string(pages) + " for keys and values of " + std::to_string(kPassRows) + " tokens");
+  return std::unique_ptr<Backend>(std::make_unique<GpuBackend>(std::move(model), device, found->name));
 }
 
 }  // namespace spanscope::gpu

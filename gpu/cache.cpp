@@ -6,8 +6,9 @@
 
 namespace spanscope::gpu {
 
-GpuCache::GpuCache(std::shared_ptr<const Model> model)
+GpuCache::GpuCache(std::shared_ptr<const Model> model, int device)
     : model_(std::move(model)),
+      device_(device),
       layers_(model_->recipe.layers),
       kv_heads_(model_->recipe.kv_heads),
       dim_(model_->recipe.head_dim),
@@ -21,7 +22,16 @@ void GpuCache::truncate(uint32_t size) {
 Status GpuCache::reserve(uint32_t slots) {
   const uint32_t needed = (slots + kPage - 1) / kPage;
   if (needed <= pages_) return {};
-  const uint32_t pages = std::max({needed, pages_ + pages_ / 2, 4u});
+  SPANSCOPE_TRY(use_device(device_));
+  // A pool that grows is there twice for a moment. Room for half as many again when there is so much, else for what is asked.
+  const DeviceMemory memory = device_memory();
+  const uint64_t page = page_floats() * sizeof(float);
+  auto more_bytes = [&](uint32_t pages) { return layers_ * (pages - pages_) * page + pages_ * page; };
+  uint32_t pages = std::max({needed, pages_ + pages_ / 2, 4u});
+  if (more_bytes(pages) > memory.free) pages = needed;
+  if (more_bytes(pages) > memory.free)
+    return out_of_device_memory(more_bytes(pages), memory,
+                                "keys and values of " + std::to_string(slots) + " tokens (" + std::to_string(bytes()) + " bytes held so far)");
   std::vector<uint32_t> page_of(pages);
   std::iota(page_of.begin(), page_of.end(), 0u);
   for (auto& pool : pools_) SPANSCOPE_TRY(pool.grow(pages * page_floats()));
@@ -32,7 +42,7 @@ Status GpuCache::reserve(uint32_t slots) {
 }
 
 std::unique_ptr<Cache> GpuCache::select(std::span<const SlotRange> ranges) const {
-  auto out = std::make_unique<GpuCache>(model_);
+  auto out = std::make_unique<GpuCache>(model_, device_);
   out->set_long_rotary(long_rotary());
   std::vector<TokenPos> kept;
   std::vector<Slot> from;
@@ -41,7 +51,7 @@ std::unique_ptr<Cache> GpuCache::select(std::span<const SlotRange> ranges) const
       kept.push_back(positions_[s]);
       from.push_back(s);
     }
-  if (!out->reserve(uint32_t(kept.size()))) return out;
+  if (!use_device(device_) || !out->reserve(uint32_t(kept.size()))) return out;
   // Through the host, page by page: selections are rare, and whole layers need not fit twice.
   for (uint32_t l = 0; l < layers_; ++l) {
     std::vector<float> old(pages_ * page_floats()), made(out->pages_ * page_floats());
@@ -62,6 +72,7 @@ Status GpuCache::read(uint32_t layer, SlotRange slots, uint32_t value, float* ou
   if (layer >= layers_ || slots.begin > slots.end || slots.end > size())
     return make_error(ErrorCode::invalid, "SPAN-CACHE", "layer " + std::to_string(layer) + ", slots " + std::to_string(slots.begin) + " to " +
                                                             std::to_string(slots.end) + " of a cache of " + std::to_string(size()) + " slots");
+  SPANSCOPE_TRY(use_device(device_));
   std::vector<float> pool(pages_ * page_floats());
   SPANSCOPE_TRY(pools_[layer].download(pool.data(), pool.size()));
   for (uint32_t h = 0; h < kv_heads_; ++h)

@@ -14,7 +14,7 @@ namespace spanscope::gpu {
 
 class GpuCache final : public Cache {
  public:
-  explicit GpuCache(std::shared_ptr<const Model> model);
+  GpuCache(std::shared_ptr<const Model> model, int device);
 
   uint32_t size() const override { return uint32_t(positions_.size()); }
   TokenPos position(Slot slot) const override { return positions_[slot]; }
@@ -37,6 +37,7 @@ class GpuCache final : public Cache {
   Status read(uint32_t layer, SlotRange slots, uint32_t value, float* out) const;
 
   std::shared_ptr<const Model> model_;
+  int device_;
   uint32_t layers_, kv_heads_, dim_, pages_ = 0;
   std::vector<Array<float>> pools_;  // [layers]: [pages][kv heads][key, value][16][dim]
   Array<uint32_t> page_of_;

@@ -6,6 +6,9 @@
 #include <optional>
 
 #include "core/model/rotary.h"
+// A kernel is compiled where its header is included: once in the module, so never in a header.
+#include "gpu/kernels/router.cuh"
+#include "gpu/kernels/row_ops.cuh"
 
 namespace spanscope::gpu {
 namespace {

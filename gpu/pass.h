@@ -3,8 +3,6 @@
 // record of each layer. Engine thread.
 #pragma once
 #include "gpu/attention.h"
-#include "gpu/kernels/router.cuh"
-#include "gpu/kernels/row_ops.cuh"
 #include "gpu/products.h"
 
 namespace spanscope::gpu {

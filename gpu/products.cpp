@@ -5,10 +5,6 @@
 
 namespace spanscope::gpu {
 
-bool products_have(TensorType type) {
-  return type == TensorType::f32 || type == TensorType::f16 || type == TensorType::bf16 || type == TensorType::q8_0 || type == TensorType::q4_1;
-}
-
 Result<Global<const float>> Products::vector(const std::vector<float>& v) {
   if (v.empty()) return Global<const float>{};
   auto [at, fresh] = vectors_.try_emplace(v.data());
@@ -37,8 +33,6 @@ Status Products::launch_format(const WeightMatrix& w, const Array<uint8_t>& byte
 }
 
 Status Products::run(const WeightMatrix& w, const std::vector<float>& bias, const Array<float>& x, uint32_t rows, Array<float>& out) {
-  if (!products_have(w.type))
-    return make_error(ErrorCode::unsupported, "SPAN-GPU-TYPE", std::string("no GPU product for weights of type ") + tensor_type_name(w.type));
   SPANSCOPE_TRY(out.resize(size_t(rows) * w.rows));
   auto [at, fresh] = matrices_.try_emplace(w.data);
   if (fresh) {
@@ -53,8 +47,20 @@ Status Products::run(const WeightMatrix& w, const std::vector<float>& bias, cons
     case TensorType::f16: return launch_format<FormatF16>(w, at->second, *b, x, rows, out);
     case TensorType::bf16: return launch_format<FormatBf16>(w, at->second, *b, x, rows, out);
     case TensorType::q8_0: return launch_format<FormatQ8_0>(w, at->second, *b, x, rows, out);
-    default: return launch_format<FormatQ4_1>(w, at->second, *b, x, rows, out);
+    case TensorType::q4_0: return launch_format<FormatQ4_0>(w, at->second, *b, x, rows, out);
+    case TensorType::q4_1: return launch_format<FormatQ4_1>(w, at->second, *b, x, rows, out);
+    case TensorType::q5_0: return launch_format<FormatQ5_0>(w, at->second, *b, x, rows, out);
+    case TensorType::q5_1: return launch_format<FormatQ5_1>(w, at->second, *b, x, rows, out);
+    case TensorType::iq4_nl: return launch_format<FormatIq4Nl>(w, at->second, *b, x, rows, out);
+    case TensorType::mxfp4: return launch_format<FormatMxfp4>(w, at->second, *b, x, rows, out);
+    case TensorType::q2_k: return launch_format<FormatQ2K>(w, at->second, *b, x, rows, out);
+    case TensorType::q3_k: return launch_format<FormatQ3K>(w, at->second, *b, x, rows, out);
+    case TensorType::q4_k: return launch_format<FormatQ4K>(w, at->second, *b, x, rows, out);
+    case TensorType::q5_k: return launch_format<FormatQ5K>(w, at->second, *b, x, rows, out);
+    case TensorType::q6_k: return launch_format<FormatQ6K>(w, at->second, *b, x, rows, out);
+    case TensorType::iq4_xs: return launch_format<FormatIq4Xs>(w, at->second, *b, x, rows, out);
   }
+  return make_error(ErrorCode::unsupported, "SPAN-GPU-TYPE", "no GPU product for weights of type number " + std::to_string(int(w.type)));
 }
 
 }  // namespace spanscope::gpu

@@ -8,9 +8,6 @@
 
 namespace spanscope::gpu {
 
-// Whether there is a kernel for this weight format.
-bool products_have(TensorType type);
-
 class Products {
  public:
   // x [rows][cols], out [rows][w.rows]; bias [w.rows] or empty. Errors: SPAN-GPU-TYPE (no kernel for the format).

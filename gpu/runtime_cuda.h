@@ -4,14 +4,60 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <string>
 #include <utility>
 
 namespace spanscope::gpu {
 
 inline Error cuda_error(cudaError_t code, const std::string& what) {
-  return make_error(code == cudaErrorMemoryAllocation ? ErrorCode::memory : ErrorCode::unsupported,
-                    code == cudaErrorMemoryAllocation ? "SPAN-GPU-MEMORY" : "SPAN-GPU", what + ": " + cudaGetErrorString(code));
+  return make_error(ErrorCode::unsupported, "SPAN-GPU", what + ": " + cudaGetErrorString(code));
+}
+
+inline std::string cuda_version(int number) { return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10); }
+inline std::string runtime_name() { return "CUDA " + cuda_version(CUDART_VERSION); }
+inline std::string driver_version() {
+  int number = 0;
+  return cudaDriverGetVersion(&number) == cudaSuccess && number ? cuda_version(number) : "none";
+}
+inline Result<int> device_count() {
+  int count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code == cudaSuccess) return count;
+  cudaGetLastError();
+  if (code == cudaErrorNoDevice) return 0;
+  if (driver_version() == "none") return make_error(ErrorCode::not_found, "SPAN-GPU-DEVICE", "no NVIDIA driver is installed");
+  return make_error(ErrorCode::not_found, "SPAN-GPU-DEVICE", "the NVIDIA driver (" + driver_version() + ") cannot be used: " + cudaGetErrorString(code));
+}
+inline Status use_device(int device) {
+  if (const cudaError_t code = cudaSetDevice(device); code != cudaSuccess) {
+    cudaGetLastError();
+    return make_error(ErrorCode::not_found, "SPAN-GPU-DEVICE", "device " + std::to_string(device) + ": " + cudaGetErrorString(code));
+  }
+  return {};
+}
+inline DeviceMemory device_memory() {
+  size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) cudaGetLastError();
+  return {free, total};
+}
+inline Result<SpanscopeGpuDevice> describe_device(int device) {
+  cudaDeviceProp properties{};
+  if (const cudaError_t code = cudaGetDeviceProperties(&properties, device); code != cudaSuccess) {
+    cudaGetLastError();
+    return make_error(ErrorCode::not_found, "SPAN-GPU-DEVICE", "device " + std::to_string(device) + ": " + cudaGetErrorString(code));
+  }
+  SPANSCOPE_TRY(use_device(device));
+  const DeviceMemory memory = device_memory();
+  SpanscopeGpuDevice out{};
+  std::snprintf(out.name, sizeof out.name, "%s", properties.name);
+  out.compute_major = properties.major;
+  out.compute_minor = properties.minor;
+  out.multiprocessors = properties.multiProcessorCount;
+  out.memory_bytes = memory.total;
+  out.free_bytes = memory.free;
+  out.shared_bytes_of_block = properties.sharedMemPerBlockOptin;
+  return out;
 }
 
 template <class T>
@@ -63,11 +109,8 @@ class Array {
     if (n == 0) return {};
     if (const cudaError_t code = cudaMalloc(out, n * sizeof(T)); code != cudaSuccess) {
       cudaGetLastError();
-      size_t free = 0, total = 0;
-      cudaMemGetInfo(&free, &total);
-      Error e = cuda_error(code, std::to_string(n * sizeof(T)) + " bytes asked of a card with " + std::to_string(free) + " of " + std::to_string(total) + " free");
-      e.advice = {"use a smaller context, a smaller model, or --device cpu"};
-      return e;
+      if (code == cudaErrorMemoryAllocation) return out_of_device_memory(n * sizeof(T), device_memory(), "an array");
+      return cuda_error(code, "an array of " + std::to_string(n * sizeof(T)) + " bytes");
     }
     return {};
   }

@@ -21,7 +21,7 @@ struct Context {
   std::string progress = "auto";  // auto (a bar on a terminal), lines, none
   unsigned threads = 0;           // 0: physical cores
   std::string cache_type = "f32";  // what keys and values are kept as
-  std::string device = "auto";
+  std::string device;             // empty: SPANSCOPE_DEVICE, or auto
   std::function<int()> run;       // set by the command that was chosen
   std::stop_token stop;           // asked by Ctrl-C
 };
@@ -31,9 +31,11 @@ int report_error(const Error& error);
 // "spanscope: note: ..." unless --quiet.
 void note(const Context& context, const std::string& text);
 
-// --path reference|fast and --device. Refuses a device that is not there, by name. With "auto" and no usable GPU one line
-// on stderr says why the CPU is used (only when the program was built with a GPU backend).
-Result<std::unique_ptr<Backend>> make_backend(std::shared_ptr<const Model> model, const std::string& path, const Context& context);
+// --path reference|fast and --device. cuda and cuda:N: that card or an error that says why not. auto: the first card when
+// there is one that can run the model, else the CPU, and one note says why. cpu, or the reference path with auto: the CPU.
+// needs: what the command will ask for; threads and cache type are the context's.
+Result<std::unique_ptr<Backend>> make_backend(std::shared_ptr<const Model> model, const std::string& path, const Context& context,
+                                              BackendOptions needs = {});
 
 void add_record(CLI::App& parent, Context& context);
 void add_open(CLI::App& parent, Context& context);

@@ -12,6 +12,7 @@
 #include "core/base/json.h"
 #include "core/base/knobs.h"
 #include "core/base/thread_pool.h"
+#include "core/device/gpu_module.h"
 
 namespace spanscope {
 namespace {
@@ -36,6 +37,38 @@ std::string system_name() {
   return "unknown";
 }
 
+// The GPU module, its driver and devices, or why there is none.
+OrderedJson gpu_report() {
+  auto module = GpuModule::find();
+  if (!module) return "none: " + module.error().line();
+  OrderedJson out = {{"module", module->path()}, {"runtime", module->runtime()}, {"driver", module->driver()}};
+  auto devices = module->devices();
+  if (!devices) {
+    out["devices"] = "none: " + devices.error().line();
+    return out;
+  }
+  out["devices"] = OrderedJson::array();
+  for (const GpuDevice& d : *devices)
+    out["devices"].push_back({{"index", d.index},
+                              {"name", d.name},
+                              {"compute_capability", fmt::format("{}.{}", d.compute_major, d.compute_minor)},
+                              {"multiprocessors", d.multiprocessors},
+                              {"memory_bytes", d.memory_bytes},
+                              {"free_bytes", d.free_bytes}});
+  return out;
+}
+
+void print_gpu(const OrderedJson& gpu) {
+  if (gpu.is_string()) return fmt::print("{:<16} {}\n", "gpu", gpu.get<std::string>());
+  fmt::print("{:<16} {} ({}, driver {})\n", "gpu module", gpu["module"].get<std::string>(), gpu["runtime"].get<std::string>(),
+             gpu["driver"].get<std::string>());
+  if (gpu["devices"].is_string()) return fmt::print("{:<16} {}\n", "gpu", gpu["devices"].get<std::string>());
+  for (const auto& d : gpu["devices"])
+    fmt::print("{:<16} cuda:{} {}, compute capability {}, {} multiprocessors, {} of {} free\n", "gpu", d["index"].get<int>(),
+               d["name"].get<std::string>(), d["compute_capability"].get<std::string>(), d["multiprocessors"].get<int>(),
+               human_bytes(d["free_bytes"].get<uint64_t>()), human_bytes(d["memory_bytes"].get<uint64_t>()));
+}
+
 int run_env(const Context& context) {
   utsname system{};
   uname(&system);
@@ -49,7 +82,7 @@ int run_env(const Context& context) {
       {"physical_cores", ThreadPool::physical_cores()},
       {"memory_bytes", memory},
       {"backends", OrderedJson::array({"cpu fast", "cpu reference"})},
-      {"gpu", "none: this program was built without a GPU backend"},
+      {"gpu", gpu_report()},
   };
   OrderedJson set = OrderedJson::object();
   for (const auto& [name, value] : knobs_set()) set[name] = value;
@@ -59,7 +92,8 @@ int run_env(const Context& context) {
     return kExitOk;
   }
   for (const auto& [key, value] : document.items()) {
-    if (key == "memory_bytes") fmt::print("{:<16} {}\n", "memory", human_bytes(memory));
+    if (key == "gpu") print_gpu(value);
+    else if (key == "memory_bytes") fmt::print("{:<16} {}\n", "memory", human_bytes(memory));
     else fmt::print("{:<16} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
   }
   return kExitOk;

@@ -128,7 +128,9 @@ int run(const BenchOptions& o, const Context& context) {
   }
   auto model = load_model(o.model);
   if (!model) return report_error(model.error());
-  auto backend = make_backend(*model, o.path, context);
+  BackendOptions needs;
+  for (const auto& [name, options] : details) needs.token_stats = needs.token_stats || options.tokens;
+  auto backend = make_backend(*model, o.path, context, needs);
   if (!backend) return report_error(backend.error());
   OrderedJson results = OrderedJson::array();
   if (!context.json)

@@ -278,7 +278,10 @@ int run(const RecordOptions& o, const Context& context) {
   std::string chosen;
   auto options = recorder_options(o, **model, chosen);
   if (!options) return report_error(options.error());
-  auto backend = make_backend(*model, o.path, context);
+  BackendOptions needs;
+  needs.token_stats = options->tokens;
+  needs.originals = options->keys != KeyDetail::none || prepared->replay->moves_keys();
+  auto backend = make_backend(*model, o.path, context, needs);
   if (!backend) return report_error(backend.error());
   auto writer = appends ? SessionWriter::resume(o.append) : SessionWriter::create(o.output, o.force);
   if (!writer) return report_error(writer.error());

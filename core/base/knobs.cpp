@@ -11,6 +11,8 @@ namespace spanscope {
 const std::vector<Knob>& knobs() {
   static const std::vector<Knob> table = {
       {"SPANSCOPE_PASS_ROWS", "1..1024", "512", "Rows of one prefill pass while recording."},
+      {"SPANSCOPE_DEVICE", "auto, cpu or cuda[:N]", "auto", "What runs models when --device does not say."},
+      {"SPANSCOPE_CUDA_MODULE", "file", "", "The GPU module, instead of the one beside the program."},
       {"SPANSCOPE_SMOLLM2", "file", "", "The real model that the tests use."},
       {"SPANSCOPE_ORACLES", "folder", "", "Where the test scripts find the full reference data."},
   };

@@ -110,6 +110,9 @@ enum class CacheType : uint8_t { f32, f16 };
 struct BackendOptions {
   unsigned threads = 0;  // 0: physical cores
   CacheType cache = CacheType::f32;
+  // What will be asked of it. A backend that cannot says so when it is made, and not in the middle of a conversation.
+  bool token_stats = false;  // ForwardOptions::token_stats
+  bool originals = false;    // caches with keys from before rotation
 };
 
 }  // namespace spanscope

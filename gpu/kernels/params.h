@@ -6,6 +6,8 @@
 
 namespace spanscope::gpu {
 
+inline constexpr uint32_t kMaxExperts = 1024, kMaxUsed = 32;  // of the router
+
 inline constexpr uint32_t kPage = 16;        // slots of a cache page
 inline constexpr uint32_t kTileRows = 64;    // query rows of a prefill block
 inline constexpr uint32_t kTileKeys = 64;

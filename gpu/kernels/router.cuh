@@ -6,8 +6,6 @@
 
 namespace spanscope::gpu {
 
-inline constexpr uint32_t kMaxExperts = 1024, kMaxUsed = 32;
-
 struct RouterParams {
   Global<const float> scores;      // [rows][experts]
   Global<int32_t> ids;             // [rows][used] in selection order

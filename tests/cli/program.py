@@ -29,6 +29,7 @@ def spanscope(*arguments, stdin=None, timeout=300, env=None):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SPANSCOPE_")}
     # Head maps that somebody keeps for the demo models decide what is recorded; a test has its own place for them.
     environment["XDG_DATA_HOME"] = str(Path(tempfile.gettempdir()) / f"spanscope-test-data-{os.getpid()}")
+    environment["SPANSCOPE_DEVICE"] = "cpu"  # also where there is a card; device_test.py says otherwise
     environment.update(env or {})
     done = subprocess.run([str(BIN / "spanscope"), *map(str, arguments)], input=stdin, capture_output=True,
                           timeout=timeout, env=environment)

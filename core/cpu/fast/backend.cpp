@@ -7,7 +7,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "core/cpu/backends.h"
-#include "core/cpu/fast/batch_check.h"
+#include "core/model/batch_check.h"
 #include "core/cpu/fast/pass.h"
 #include "core/cpu/fast/vector_kernels.h"
 

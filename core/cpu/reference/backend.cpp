@@ -9,7 +9,7 @@
 
 #include "core/cpu/backends.h"
 #include "core/cpu/reference/attention.h"
-#include "core/cpu/reference/batch_check.h"
+#include "core/model/batch_check.h"
 #include "core/cpu/reference/cache.h"
 #include "core/cpu/reference/kernels.h"
 #include "core/cpu/reference/mass_fold.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Products with weights as they are stored, every format that has a kernel: against the same weights widened by core/model
+// Products with weights as they are stored, every format: against the same weights widened by core/model
 // and added up in double. Odd widths, more outputs than a block has, few and many rows.
 #include <cmath>
 #include <random>
@@ -12,6 +12,16 @@ using namespace spanscope;
 using namespace spanscope::gpu;
 
 namespace {
+// Where a block's f16 scale and minimum lie (core/model/block_formats.h); -1: none.
+std::pair<int, int> scale_places(TensorType type) {
+  switch (type) {
+    case TensorType::q4_1: case TensorType::q5_1: case TensorType::q4_k: case TensorType::q5_k: return {0, 2};
+    case TensorType::q2_k: return {80, 82};
+    case TensorType::q3_k: return {108, -1};
+    case TensorType::q6_k: return {208, -1};
+    default: return {0, -1};
+  }
+}
 // Random bytes, with every block's scales made numbers of about 0.1.
 std::vector<uint8_t> random_matrix(TensorType type, uint32_t rows, uint32_t cols, std::mt19937& random) {
   std::vector<uint8_t> bytes(size_t(rows) * row_bytes(type, cols));
@@ -27,21 +37,23 @@ std::vector<uint8_t> random_matrix(TensorType type, uint32_t rows, uint32_t cols
   else
     for (size_t i = 0; i < bytes.size(); i += block_bytes(type)) {
       for (size_t k = 0; k < block_bytes(type); ++k) bytes[i + k] = uint8_t(random());
-      put16(i, f32_to_f16(0.1f * normal(random)));
-      if (type == TensorType::q4_1) put16(i + 2, f32_to_f16(normal(random)));
+      if (type == TensorType::mxfp4) {
+        bytes[i] = uint8_t(random() % 8 == 0 ? random() % 3 : 120 + random() % 10);  // also scales below the normal numbers
+        continue;
+      }
+      const auto [d, m] = scale_places(type);
+      put16(i + size_t(d), f32_to_f16(0.1f * normal(random)));
+      if (m >= 0) put16(i + size_t(m), f32_to_f16(0.1f * normal(random)));
     }
   return bytes;
 }
 }  // namespace
 
-TEST_CASE("products of every stored format that has a kernel") {
+TEST_CASE("products of every stored format") {
   std::mt19937 random(5);
   std::normal_distribution<float> normal;
-  uint32_t formats = 0;
   for (const TensorType type : kTensorTypes) {
-    if (!products_have(type)) continue;
-    ++formats;
-    for (const uint32_t cols : {32u, 96u, 1120u, 45u})
+    for (const uint32_t cols : {32u, 96u, 256u, 1120u, 1280u, 45u})
       for (const uint32_t rows : {1u, 3u, 6u}) {
         if (cols % block_elements(type)) continue;
         const uint32_t outputs = 37;
@@ -71,16 +83,33 @@ TEST_CASE("products of every stored format that has a kernel") {
         }
       }
   }
-  CHECK(formats == 5);
 }
 
-TEST_CASE("a format without a kernel is named") {
-  const std::vector<uint8_t> bytes(1024);
-  Products products;
-  Array<float> x, out;
-  REQUIRE(x.resize(256));
-  const Status done = products.run({TensorType::q4_k, 1, 256, bytes.data()}, {}, x, 1, out);
-  REQUIRE(!done);
-  CHECK(done.error().tag == "SPAN-GPU-TYPE");
-  CHECK(done.error().message.find("Q4_K") != std::string::npos);
+// A product with a unit vector is one weight and nothing else: every element of every format, bit for bit.
+TEST_CASE("weights are widened to the same bits") {
+  std::mt19937 random(6);
+  for (const TensorType type : kTensorTypes) {
+    const uint32_t cols = std::max(64u, block_elements(type)), outputs = 5;
+    const std::vector<uint8_t> bytes = random_matrix(type, outputs, cols, random);
+    const WeightMatrix w{type, outputs, cols, bytes.data()};
+    std::vector<float> x(size_t(cols) * cols), out(size_t(cols) * outputs), row(cols);
+    for (uint32_t c = 0; c < cols; ++c) x[size_t(c) * cols + c] = 1;
+    Products products;
+    Array<float> device_x, device_out;
+    REQUIRE(device_x.resize(x.size()));
+    REQUIRE(device_x.upload(x.data(), x.size()));
+    REQUIRE(products.run(w, {}, device_x, cols, device_out));
+    REQUIRE(device_out.download(out.data(), out.size()));
+    uint32_t wrong = 0, zeros = 0;
+    for (uint32_t o = 0; o < outputs; ++o) {
+      dequantise_row(w, o, row.data());
+      for (uint32_t c = 0; c < cols; ++c) {
+        wrong += out[size_t(c) * outputs + o] != row[c];
+        zeros += row[c] == 0;
+      }
+    }
+    INFO(tensor_type_name(type));
+    CHECK(wrong == 0);
+    CHECK(zeros < outputs * cols / 2);
+  }
 }

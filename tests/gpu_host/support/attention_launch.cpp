@@ -3,23 +3,33 @@
 
 #include "gpu/kernels/decode_attention.cuh"
 #include "gpu/kernels/prefill_attention.cuh"
+#if defined(__CUDACC__)
+#include "tests/gpu_device/launch_device.h"  // the same cases on a card
+#endif
 
 namespace spanscope::gpu::test {
 namespace {
 using layer::LaunchReport;
+#if !defined(__CUDACC__)
+template <class P>
+LaunchReport launch_case(void (*kernel)(P), layer::Dim3 grid, uint32_t threads, uint32_t shared_bytes, const std::type_identity_t<P>& params,
+                         const layer::LaunchOptions& options) {
+  return layer::launch(kernel, grid, threads, shared_bytes, params, options);
+}
+#endif
 
 template <class M, uint32_t kDim, bool kPlanned>
 LaunchReport run(Shape shape, const AttentionParams<typename M::Element>& p, const layer::LaunchOptions& options) {
   using E = typename M::Element;
   if (shape == Shape::prefill)
-    return layer::launch(prefill_attention<M, kDim, kPlanned>, {(p.rows + kTileRows - 1) / kTileRows, p.heads}, kPrefillThreads,
+    return launch_case(prefill_attention<M, kDim, kPlanned>, {(p.rows + kTileRows - 1) / kTileRows, p.heads}, kPrefillThreads,
                          PrefillShared<E, kDim>::bytes(kPlanned ? p.shared_leaves : 0), p, options);
   const uint32_t chunks = (p.heads / p.kv_heads + kDecodeHeads - 1) / kDecodeHeads;
-  LaunchReport report = layer::launch(decode_attention<M, kDim, kPlanned>, {p.parts, p.kv_heads, p.rows * chunks}, kDecodeThreads,
+  LaunchReport report = launch_case(decode_attention<M, kDim, kPlanned>, {p.parts, p.kv_heads, p.rows * chunks}, kDecodeThreads,
                                       DecodeShared<E, kDim>::kBytes, p, options);
   if (!report.ok) return report;
   const LaunchReport joined =
-      layer::launch(join_partitions<M, kDim, kPlanned>, {p.heads, p.rows}, kDecodeThreads, JoinShared::bytes(p.parts), p, options);
+      launch_case(join_partitions<M, kDim, kPlanned>, {p.heads, p.rows}, kDecodeThreads, JoinShared::bytes(p.parts), p, options);
   report.ok = joined.ok;
   report.fault = joined.fault;
   report.traffic += joined.traffic;

@@ -5,9 +5,9 @@
 
 #include "core/model/backend.h"
 
-namespace spanscope::reference {
+namespace spanscope {
 // Errors: SPAN-BATCH (no rows, lengths differ, unknown token id, positions not ascending), SPAN-PLAN (a plan
 // that does not fit the batch, the model or the cache, or has no sink).
 Status check_batch(const Recipe& recipe, std::span<const TokenPos> cached, const Batch& batch,
                    const ForwardOptions& options);
-}  // namespace spanscope::reference
+}  // namespace spanscope

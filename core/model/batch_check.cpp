@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/cpu/reference/batch_check.h"
+#include "core/model/batch_check.h"
 
 #include <fmt/format.h>
 
-namespace spanscope::reference {
+namespace spanscope {
 namespace {
 
 Error batch_error(const std::string& message) {
@@ -106,4 +106,4 @@ Status check_batch(const Recipe& recipe, std::span<const TokenPos> cached, const
   return {};
 }
 
-}  // namespace spanscope::reference
+}  // namespace spanscope
