@@ -2,11 +2,14 @@
 #include "core/device/gpu_module.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "core/base/knobs.h"
 
@@ -24,6 +27,27 @@ Error module_error(const std::string& message, const std::string& path = {}) {
   return make_error(ErrorCode::unsupported, "SPAN-GPU-MODULE", message, path);
 }
 
+// A file shorter than its own tables say would end the program inside dlopen (its pages are mapped, then read): whether
+// this is a whole 64-bit ELF file.
+Status check_whole(const std::string& path) {
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  const uint64_t size = in ? uint64_t(in.tellg()) : 0;
+  in.seekg(0);
+  Elf64_Ehdr head{};
+  if (!in || !in.read(reinterpret_cast<char*>(&head), sizeof head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+      head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_phentsize != sizeof(Elf64_Phdr))
+    return module_error("the module cannot be loaded: not a 64-bit ELF library", path);
+  uint64_t end = head.e_shoff + uint64_t(head.e_shnum) * head.e_shentsize;
+  for (uint32_t i = 0; i < head.e_phnum; ++i) {
+    Elf64_Phdr part{};
+    in.seekg(std::streamoff(head.e_phoff + uint64_t(i) * sizeof part));
+    if (!in.read(reinterpret_cast<char*>(&part), sizeof part)) return module_error("the module cannot be loaded: its program headers lie behind its end", path);
+    end = std::max<uint64_t>(end, part.p_offset + part.p_filesz);
+  }
+  if (end > size) return module_error(fmt::format("the module cannot be loaded: its tables name {} bytes, the file has {}", end, size), path);
+  return {};
+}
+
 std::string text_of(const char* text, size_t most) { return std::string(text, strnlen(text, most)); }
 
 }  // namespace
@@ -34,6 +58,7 @@ Result<GpuModule> GpuModule::load(const std::string& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored))
     return make_error(ErrorCode::not_found, "SPAN-GPU-MODULE", "there is no such file", path);
+  SPANSCOPE_TRY(check_whole(path));
   // Local: the module brings its own copy of core, which must not meet the program's. A path with a slash, so that dlopen
   // does not look elsewhere for a file of that name.
   void* handle = ::dlopen(fs::absolute(path, ignored).c_str(), RTLD_NOW | RTLD_LOCAL);
