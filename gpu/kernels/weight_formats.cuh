@@ -46,14 +46,10 @@ constexpr uint64_t packed(const int8_t* values) {
 }
 inline constexpr int8_t kIq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 inline constexpr int8_t kFp4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};  // doubled
-SPANSCOPE_DEVICE float iq4_value(uint32_t q) {
-  constexpr uint64_t low = packed(kIq4), high = packed(kIq4 + 8);
-  return of_table(low, high, q);
-}
-SPANSCOPE_DEVICE float fp4_value(uint32_t q) {
-  constexpr uint64_t low = packed(kFp4), high = packed(kFp4 + 8);
-  return of_table(low, high, q);
-}
+// Outside the kernels' functions: there nvcc takes the call for one of the host.
+inline constexpr uint64_t kIq4Low = packed(kIq4), kIq4High = packed(kIq4 + 8), kFp4Low = packed(kFp4), kFp4High = packed(kFp4 + 8);
+SPANSCOPE_DEVICE float iq4_value(uint32_t q) { return of_table(kIq4Low, kIq4High, q); }
+SPANSCOPE_DEVICE float fp4_value(uint32_t q) { return of_table(kFp4Low, kFp4High, q); }
 
 // Scale and minimum s of the eight in the 12 bytes from `at` on (Q4_K, Q5_K): the second four have their low 4 bits in the
 // last 4 bytes, their high 2 bits above the first four.
