@@ -18,6 +18,8 @@ import tempfile
 OPTIONS = {
     "span": [], "head": ["--detail", "head"], "token": ["--detail", "token"], "rows": ["--rows"], "rows-heads": ["--rows", "heads"],
     "pairs": ["--pairs"], "keys": ["--keys"], "keys0": ["--keys", "layer0"], "values": ["--values"],
+    # Several kinds in one recording, for contexts that take long: the last column has each kind by itself.
+    "head+rows+pairs": ["--detail", "head", "--rows", "--pairs"], "token+keys": ["--detail", "token", "--keys"],
     "token-layers": ["--detail", "token", "--layers", "0..1"],
 }
 
