@@ -14,6 +14,18 @@ constexpr uint32_t kSharedLimit = 99u << 10;
 
 bool attention_has(uint32_t dim) { return dim == 16 || dim == 32 || dim == 64 || dim == 128; }
 
+uint32_t attention_shared_bytes(uint32_t dim) {
+  auto most = []<uint32_t kDim>(std::integral_constant<uint32_t, kDim>) {
+    return std::max(PrefillShared<float, kDim>::bytes(0), DecodeShared<float, kDim>::kBytes);
+  };
+  switch (dim) {
+    case 16: return most(std::integral_constant<uint32_t, 16>());
+    case 32: return most(std::integral_constant<uint32_t, 32>());
+    case 64: return most(std::integral_constant<uint32_t, 64>());
+    default: return most(std::integral_constant<uint32_t, 128>());
+  }
+}
+
 Status Attention::begin_pass(std::span<const TokenPos> positions, uint32_t first_slot, PlanTables* tables, DevicePlan* plan) {
   positions_.assign(positions.begin(), positions.end());
   first_slot_ = first_slot;

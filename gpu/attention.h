@@ -10,6 +10,8 @@ inline constexpr uint32_t kDecodeRows = 4;  // passes of at most so many rows sp
 
 // Whether there is a kernel for heads of this size.
 bool attention_has(uint32_t dim);
+// What a block of them asks of a card, in bytes, leaves not counted (those go elsewhere when there is no room).
+uint32_t attention_shared_bytes(uint32_t dim);
 
 class Attention {
  public:

@@ -69,10 +69,18 @@ class GpuBackend final : public Backend {
   Pass pass_;
 };
 
-// Bytes of every matrix that a pass multiplies by; the embedding is read row by row on the host.
-uint64_t weight_bytes(const Model& model) {
+// Every matrix that a pass multiplies by; the embedding is read row by row on the host.
+struct Weights {
   uint64_t bytes = 0;
-  auto add = [&](const WeightMatrix& w) { bytes += w ? uint64_t(w.rows) * row_bytes(w.type, w.cols) : 0; };
+  uint32_t cols = 0;  // of the widest
+};
+Weights weights_of(const Model& model) {
+  Weights all;
+  auto add = [&](const WeightMatrix& w) {
+    if (!w) return;
+    all.bytes += uint64_t(w.rows) * row_bytes(w.type, w.cols);
+    all.cols = std::max(all.cols, w.cols);
+  };
   auto feed_forward = [&](const FeedForwardWeights& w) {
     for (const WeightMatrix* m : {&w.gate, &w.up, &w.down}) add(*m);
   };
@@ -83,7 +91,15 @@ uint64_t weight_bytes(const Model& model) {
     for (const FeedForwardWeights& e : w.experts) feed_forward(e);
   }
   add(model.output);
-  return bytes;
+  return all;
+}
+
+// Kernels ask for shared memory by the model's sizes; cards have from 64 to 227 KiB of it a block.
+Status check_shared(const SpanscopeGpuDevice& card, uint64_t bytes, const std::string& what) {
+  if (bytes <= card.shared_bytes_of_block) return {};
+  return make_error(ErrorCode::unsupported, "SPAN-GPU-SHARED",
+                    what + " needs " + std::to_string(bytes) + " bytes of shared memory a block, " + card.name + " has " +
+                        std::to_string(card.shared_bytes_of_block));
 }
 
 }  // namespace
@@ -98,10 +114,12 @@ Result<std::unique_ptr<Backend>> make_gpu_backend(std::shared_ptr<const Model> m
   if (!attention_has(r.head_dim))
     return make_error(ErrorCode::unsupported, "SPAN-GPU-HEADS", "no attention kernel for heads of " + std::to_string(r.head_dim) + " (family " + r.family + ")");
   if (r.experts > kMaxExperts || r.experts_used > kMaxUsed) return unsupported(std::to_string(r.experts) + " experts");
-  const uint64_t bytes = weight_bytes(*model);
+  const auto [bytes, widest] = weights_of(*model);
   SPANSCOPE_TRY(use_device(device));
   auto found = describe_device(device);
   if (!found) return found.error();
+  SPANSCOPE_TRY(check_shared(*found, attention_shared_bytes(r.head_dim), "attention over heads of " + std::to_string(r.head_dim)));
+  SPANSCOPE_TRY(check_shared(*found, products_shared_bytes(widest), "a product with rows of " + std::to_string(widest) + " weights"));
   // Weights go to the device at their first use; what will not fit is said now, not in the middle of a conversation. Beside
   // them: activations of one pass and the cache's first pages.
   const uint64_t wide = std::max<uint64_t>({r.hidden, uint64_t(r.query_heads) * r.head_dim, r.feed_forward, r.expert_feed_forward});

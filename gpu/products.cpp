@@ -15,6 +15,8 @@ Result<Global<const float>> Products::vector(const std::vector<float>& v) {
   return std::as_const(at->second).view();
 }
 
+uint64_t products_shared_bytes(uint32_t cols) { return vector_shared_bytes(cols); }
+
 template <class Format>
 Status Products::launch_format(const WeightMatrix& w, const Array<uint8_t>& bytes, Global<const float> bias, const Array<float>& x, uint32_t rows,
                                Array<float>& out) {

@@ -8,6 +8,9 @@
 
 namespace spanscope::gpu {
 
+// What a block of them asks of a card, in bytes, for weights so many columns wide.
+uint64_t products_shared_bytes(uint32_t cols);
+
 class Products {
  public:
   // x [rows][cols], out [rows][w.rows]; bias [w.rows] or empty. Errors: SPAN-GPU-TYPE (no kernel for the format).

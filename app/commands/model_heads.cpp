@@ -58,7 +58,9 @@ Result<HeadMap> measure(const HeadsOptions& o, std::shared_ptr<const Model> mode
   if (!o.session.empty() || !o.import.empty()) return map;
   auto tokenizer = make_tokenizer(model->vocabulary);
   if (!tokenizer) return std::move(tokenizer).error();
-  auto backend = make_backend(model, o.path, context);
+  BackendOptions needs;
+  needs.token_stats = true;
+  auto backend = make_backend(model, o.path, context, needs);
   if (!backend) return std::move(backend).error();
   ProbeOptions options = o.probe;
   options.stop = context.stop;

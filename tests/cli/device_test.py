@@ -89,6 +89,7 @@ class Device(ProgramTest):
         """One note, the CPU's bytes of work, and the reason: no module, not enough memory, something that only the CPU does."""
         reasons = {"none.so": ("none.so", {"module": self.folder / "none.so"}, []),
                    "memory": ("SPAN-GPU-MEMORY", {"GPU_HOST_LAYER_MEMORY": "100000"}, []),
+                   "shared memory": ("SPAN-GPU-SHARED", {"GPU_HOST_LAYER_SHARED": "20000"}, []),
                    "originals": ("before rotation", {}, ["--keys"]),
                    "f16": ("f16", {}, ["--cache-type", "f16"])}
         for name, (word, more, arguments) in reasons.items():
@@ -124,6 +125,28 @@ class Device(ProgramTest):
             self.check_error(done, "SPAN-GPU-MEMORY", "bytes needed on the card")
             if session.exists():
                 self.assertIn(spanscope("verify", session).returncode, (0, 3))
+
+    def test_measuring_heads_falls_back(self):
+        done = self.check_ok(self.on_gpu("model", "heads", "--model", DEMO / "relay-dense.gguf", "--prompts", 1, "--length", 64, "-o", self.folder / "map.json"))
+        self.assertIn("the CPU is used", done.err)
+        self.assertIn("token statistics", done.err)
+
+    def test_the_real_module_without_a_driver(self):
+        """Where it was built and no card can be used: named in env, one note, and the CPU."""
+        real = BIN / "libspanscope_cuda.so"
+        if not real.exists():
+            self.skipTest("the CUDA module was not built")
+        report = json.loads(self.check_ok(spanscope("env", "--json", env={"SPANSCOPE_DEVICE": "auto"})).out)["gpu"]
+        self.assertEqual(report["module"], str(real))
+        self.assertTrue(report["runtime"].startswith("CUDA "))
+        if isinstance(report["devices"], list):
+            self.skipTest("there is a card")
+        self.assertIn("SPAN-GPU-DEVICE", report["devices"])
+        done = self.check_ok(spanscope("record", "--model", DEMO / "relay-dense.gguf", "--chat", self.chat(), "-o", self.folder / "a.span",
+                                       env={"SPANSCOPE_DEVICE": "auto"}))
+        self.assertIn("the CPU is used: SPAN-GPU-DEVICE", done.err.replace("[", "").replace("]", ""))
+        self.check_error(spanscope("record", "--model", DEMO / "relay-dense.gguf", "--chat", self.chat(), "-o", self.folder / "b.span", "--device", "cuda"),
+                         "SPAN-GPU-DEVICE")
 
     def test_devices_that_are_not_there(self):
         for device, word, status in (("cuda:7", "no device 7", 1), ("cuda:x", "--device", 2), ("gpu", "--device", 2), ("cuda:", "--device", 2)):

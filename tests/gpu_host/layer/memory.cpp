@@ -7,12 +7,15 @@
 namespace spanscope::gpu::layer {
 namespace {
 std::atomic<uint64_t> in_use{0};
-}
 
-uint64_t memory_total() {
-  const char* set = std::getenv("GPU_HOST_LAYER_MEMORY");
-  return set && *set ? std::strtoull(set, nullptr, 10) : uint64_t(16) << 30;
+uint64_t set_or(const char* name, uint64_t otherwise) {
+  const char* set = std::getenv(name);
+  return set && *set ? std::strtoull(set, nullptr, 10) : otherwise;
 }
+}  // namespace
+
+uint64_t memory_total() { return set_or("GPU_HOST_LAYER_MEMORY", uint64_t(16) << 30); }
+uint64_t shared_limit() { return set_or("GPU_HOST_LAYER_SHARED", 227u << 10); }
 
 uint64_t memory_free() {
   const uint64_t total = memory_total(), used = in_use;

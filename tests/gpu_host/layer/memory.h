@@ -8,6 +8,7 @@ namespace spanscope::gpu::layer {
 
 uint64_t memory_total();
 uint64_t memory_free();
+uint64_t shared_limit();  // of a block: GPU_HOST_LAYER_SHARED bytes (227 KiB when not set)
 
 // What one array holds of it.
 class Held {

@@ -28,7 +28,7 @@ inline Result<SpanscopeGpuDevice> describe_device(int device) {
   out.multiprocessors = 1;
   out.memory_bytes = device_memory().total;
   out.free_bytes = device_memory().free;
-  out.shared_bytes_of_block = 227u << 10;
+  out.shared_bytes_of_block = layer::shared_limit();
   return out;
 }
 
