@@ -10,8 +10,8 @@
 namespace spanscope::gpu {
 namespace {
 
-// Tensor cores for TF32 and bf16, asynchronous copies: kernels are built for nothing older.
-constexpr int kLeastMajor = 8;
+// Matrix instructions in the shapes that the kernels use: nothing older has them.
+constexpr int kLeast = 75;
 
 void say(char* to, const std::string& text) { std::snprintf(to, kSpanscopeGpuText, "%s", text.c_str()); }
 
@@ -48,10 +48,13 @@ int32_t describe(int32_t device, SpanscopeGpuDevice* out, char* why) {
 Result<std::unique_ptr<Backend>> make(int32_t device, const std::shared_ptr<const Model>& model, const BackendOptions& options) {
   auto found = describe_device(device);
   if (!found) return found.error();
-  if (found->compute_major < kLeastMajor)
-    return make_error(ErrorCode::unsupported, "SPAN-GPU-DEVICE",
-                      std::string(found->name) + " has compute capability " + std::to_string(found->compute_major) + "." +
-                          std::to_string(found->compute_minor) + ", expected " + std::to_string(kLeastMajor) + ".0 or later");
+  const std::string card = std::string(found->name) + " has compute capability " + std::to_string(found->compute_major) + "." +
+                           std::to_string(found->compute_minor);
+  if (found->compute_major * 10 + found->compute_minor < kLeast)
+    return make_error(ErrorCode::unsupported, "SPAN-GPU-DEVICE", card + ", expected 7.5 or later");
+  SPANSCOPE_TRY(use_device(device));
+  if (const Status code = has_code(); !code)
+    return make_error(ErrorCode::unsupported, "SPAN-GPU-DEVICE", card + "; this module was not built for it: " + code.error().message);
   return make_gpu_backend(model, options, device);
 }
 

@@ -8,7 +8,7 @@
 //   runtime_name(), driver_version()               "CUDA 13.0"; "13.0", or "none"
 //   device_count(), describe_device(i)             SPAN-GPU-DEVICE when no device can be used
 //   use_device(i)                                  what this thread's arrays and launches go to
-//   device_memory()                                of the device in use
+//   device_memory(), has_code()                    of the device in use; whether the module was built for it
 // Everything is in order on one stream; download() waits. Engine thread; what describes devices: any thread.
 #pragma once
 #include <string>

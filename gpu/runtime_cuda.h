@@ -61,6 +61,18 @@ inline Result<SpanscopeGpuDevice> describe_device(int device) {
 }
 
 template <class T>
+__global__ void empty_kernel(T) {}
+// Whether the program has code that the device in use can run.
+inline Status has_code() {
+  cudaFuncAttributes unused{};
+  if (const cudaError_t code = cudaFuncGetAttributes(&unused, empty_kernel<int>); code != cudaSuccess) {
+    cudaGetLastError();
+    return cuda_error(code, "kernels");
+  }
+  return {};
+}
+
+template <class T>
 class Array {
  public:
   Array() = default;

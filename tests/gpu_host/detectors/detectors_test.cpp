@@ -5,7 +5,7 @@
 #include <functional>
 #include <random>
 
-#include "gpu/device.h"
+#include "gpu/lane_products.h"
 #include "tests/gpu_host/layer/launch.h"
 #include "tests/support/catch.h"
 
@@ -205,17 +205,19 @@ struct MatrixParams {
   Global<const float> a, b;  // [16][K], [K][8]
   Global<float> d;           // [16][8]
 };
+template <bool kLanes>
 void multiply_tf32(MatrixParams p) {
   const uint32_t g = thread_x() / 4, t = thread_x() % 4;
   const uint32_t a[4] = {to_tf32(p.a.load(g * 8 + t)), to_tf32(p.a.load((g + 8) * 8 + t)), to_tf32(p.a.load(g * 8 + t + 4)),
                          to_tf32(p.a.load((g + 8) * 8 + t + 4))};
   const uint32_t b[2] = {to_tf32(p.b.load(t * 8 + g)), to_tf32(p.b.load((t + 4) * 8 + g))};
   float d[4] = {0, 0, 0, 0};
-  mma_tf32(d, a, b);
+  if constexpr (kLanes) lane_mma_tf32(d, a, b);
+  else mma_tf32(d, a, b);
   for (uint32_t e = 0; e < 4; ++e) p.d.store((g + e / 2 * 8) * 8 + 2 * t + e % 2, d[e]);
 }
 // Through shared memory and matrix loads: A as it lies, B transposed on the way.
-template <bool kHalf>
+template <bool kHalf, bool kLanes = false>
 void multiply_16(MatrixParams p) {
   const Shared<uint16_t> a = shared_array<uint16_t>(0, 16 * 16), b = shared_array<uint16_t>(512, 16 * 8);
   auto round = [](float x) { return kHalf ? to_f16(x) : to_bf16(x); };
@@ -229,7 +231,8 @@ void multiply_16(MatrixParams p) {
   load_matrix_x4(fa, a, lane % 16 * 16 + lane / 16 * 8);
   load_matrix_x4_transposed(fb, b, lane % 16 * 8);
   float d[4] = {0, 0, 0, 0};
-  if constexpr (kHalf) mma_f16(d, fa, fb);
+  if constexpr (kLanes) lane_mma_bf16(d, fa, fb);
+  else if constexpr (kHalf) mma_f16(d, fa, fb);
   else mma_bf16(d, fa, fb);
   for (uint32_t e = 0; e < 4; ++e) p.d.store((g + e / 2 * 8) * 8 + 2 * t + e % 2, d[e]);
 }
@@ -253,9 +256,11 @@ void check_product(void (*kernel)(MatrixParams), uint32_t k) {
 }  // namespace
 
 TEST_CASE("matrix units and matrix loads") {
-  check_product(multiply_tf32, 8);
+  check_product(multiply_tf32<false>, 8);
+  check_product(multiply_tf32<true>, 8);
   check_product(multiply_16<true>, 16);
   check_product(multiply_16<false>, 16);
+  check_product(multiply_16<false, true>, 16);
   CHECK(float_of(to_tf32(1.0f + 0x1p-11f)) == 1.0f + 0x1p-10f);  // ties away from zero
   CHECK(float_of(to_tf32(1.0f + 0x1p-12f)) == 1.0f);
 }

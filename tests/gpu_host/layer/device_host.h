@@ -11,6 +11,7 @@
 #include "tests/gpu_host/layer/matrix_units.h"
 
 #define SPANSCOPE_DEVICE inline
+#define SPANSCOPE_CALLED inline
 #define SPANSCOPE_KERNEL(threads) inline void
 #define SPANSCOPE_UNROLL
 
