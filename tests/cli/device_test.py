@@ -11,6 +11,7 @@ from pathlib import Path
 from program import BIN, DEMO, ProgramTest, floats, oracle, read_safetensors, spanscope
 
 MODULE = Path(os.environ.get("SPANSCOPE_TEST_GPU_MODULE", BIN.parent / "tests" / "libspanscope_gpu_host_module.so"))
+CARD = os.environ.get("SPANSCOPE_TEST_GPU_NAME", "host execution layer")  # tests/gpu_device.sh: a real one
 # Issue of the GPU core: logits of the exact mode, span mass relative.
 LOGITS, MASS = 2e-3, 1e-4
 CHAT = [{"role": "user", "content": "The code for the gate is 7 4 1."}, {"role": "assistant", "content": "Noted."},
@@ -49,7 +50,7 @@ class Device(ProgramTest):
         self.check_ok(done)
         self.assertNotIn("the CPU is used", done.err)
         header = json.loads(self.check_ok(spanscope("info", gpu, "--json")).out)
-        self.assertIn("host execution layer", json.dumps(header))
+        self.assertIn(CARD, json.dumps(header))
         compared = 0
         for what in ("mass", "layer", "reads", "events", "spans"):
             with self.subTest(what):
