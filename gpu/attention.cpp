@@ -12,18 +12,18 @@ namespace {
 constexpr uint32_t kSharedLimit = 99u << 10;
 }  // namespace
 
-bool attention_has(uint32_t dim) { return dim == 16 || dim == 32 || dim == 64 || dim == 128; }
+bool attention_has(uint32_t dim) {
+  return bool(with_head_dim(dim, [](auto) { return Status{}; }));
+}
 
-uint32_t attention_shared_bytes(uint32_t dim) {
-  auto most = []<uint32_t kDim>(std::integral_constant<uint32_t, kDim>) {
-    return std::max(PrefillShared<float, kDim>::bytes(0), DecodeShared<float, kDim>::kBytes);
-  };
-  switch (dim) {
-    case 16: return most(std::integral_constant<uint32_t, 16>());
-    case 32: return most(std::integral_constant<uint32_t, 32>());
-    case 64: return most(std::integral_constant<uint32_t, 64>());
-    default: return most(std::integral_constant<uint32_t, 128>());
-  }
+uint32_t attention_shared_bytes(uint32_t dim, Arithmetic arithmetic) {
+  uint32_t bytes = 0;
+  (void)with_head_dim(dim, [&](auto d) {
+    bytes = arithmetic == Arithmetic::fast ? std::max(PrefillShared<uint16_t, d()>::bytes(0), DecodeShared<uint16_t, d()>::kBytes)
+                                           : std::max(PrefillShared<float, d()>::bytes(0), DecodeShared<float, d()>::kBytes);
+    return Status{};
+  });
+  return bytes;
 }
 
 Status Attention::begin_pass(std::span<const TokenPos> positions, uint32_t first_slot, PlanTables* tables, DevicePlan* plan) {
@@ -67,22 +67,28 @@ Status Attention::make_ranges(uint32_t window, Ranges& out) {
 }
 
 Status Attention::run(uint32_t layer, GpuCache& cache, Global<const float> q, Global<const float> sinks, Global<float> out) {
-  const Ranges& ranges = *std::find_if(ranges_.begin(), ranges_.end(), [&](const Ranges& r) { return r.window == recipe_.window[layer]; });
+  if (cache.half()) {
+    AttentionParams<uint16_t> p;
+    const Global<uint16_t> pool = cache.half_pool(layer);
+    p.pool = {pool.data, pool.size};
+    p.page_of = cache.page_of();
+    return run_mode<HalfF16>(layer, p, q, sinks, out);
+  }
   AttentionParams<float> p;
-  p.q = q;
-  p.out = out;
   const Global<float> pool = cache.pool(layer);
   p.pool = {pool.data, pool.size};
   p.page_of = cache.page_of();
-  p.row_first = ranges.first.view();
-  p.row_end = ranges.end.view();
-  p.tile = ranges.tile.view();
+  return run_mode<Exact>(layer, p, q, sinks, out);
+}
+
+template <class Mode>
+Status Attention::run_mode(uint32_t layer, AttentionParams<typename Mode::Element>& p, Global<const float> q, Global<const float> sinks,
+                           Global<float> out) {
+  const Ranges& ranges = of_layer(layer);
+  set_rows(layer, p);
+  p.q = q;
+  p.out = out;
   p.sinks = sinks;
-  p.rows = rows_;
-  p.heads = recipe_.query_heads;
-  p.kv_heads = recipe_.kv_heads;
-  p.scale = recipe_.attention_scale;
-  p.score_cap = recipe_.score_cap;
   p.shared_leaves = ranges.most_leaves;  // as many as there are; launch_planned says how many fit
   if (rows_ <= kDecodeRows) {
     const size_t cells = size_t(rows_) * p.heads;
@@ -104,31 +110,26 @@ Status Attention::run(uint32_t layer, GpuCache& cache, Global<const float> q, Gl
       if (!arrays) return arrays.error();
       p.plan = *arrays;
     }
-    switch (recipe_.head_dim) {
-      case 16: SPANSCOPE_TRY(launch_dim<16>(p)); break;
-      case 32: SPANSCOPE_TRY(launch_dim<32>(p)); break;
-      case 64: SPANSCOPE_TRY(launch_dim<64>(p)); break;
-      case 128: SPANSCOPE_TRY(launch_dim<128>(p)); break;
-      default: return make_error(ErrorCode::unsupported, "SPAN-GPU-HEADS", "no attention kernel for heads of " + std::to_string(recipe_.head_dim));
-    }
+    SPANSCOPE_TRY(with_head_dim(recipe_.head_dim, [&](auto dim) { return launch_dim<Mode, dim()>(p); }));
     if (tables_) SPANSCOPE_TRY(plan_->end_layer(*tables_));
   } while (tables_ && tables_->grow_events());  // with more room the same launch finds the same events, all of them
   return {};
 }
 
-template <uint32_t kDim>
-Status Attention::launch_dim(AttentionParams<float>& p) {
-  return tables_ ? launch_planned<kDim, true>(p) : launch_planned<kDim, false>(p);
+template <class Mode, uint32_t kDim>
+Status Attention::launch_dim(AttentionParams<typename Mode::Element>& p) {
+  return tables_ ? launch_planned<Mode, kDim, true>(p) : launch_planned<Mode, kDim, false>(p);
 }
 
-template <uint32_t kDim, bool kPlanned>
-Status Attention::launch_planned(AttentionParams<float>& p) {
+template <class Mode, uint32_t kDim, bool kPlanned>
+Status Attention::launch_planned(AttentionParams<typename Mode::Element>& p) {
+  using Element = typename Mode::Element;
   if (rows_ <= kDecodeRows) {
     const uint32_t chunks = (p.heads / p.kv_heads + kDecodeHeads - 1) / kDecodeHeads;
-    SPANSCOPE_TRY(launch(decode_attention<Exact, kDim, kPlanned>, {p.parts, p.kv_heads, rows_ * chunks}, kDecodeThreads, DecodeShared<float, kDim>::kBytes, p));
-    return launch(join_partitions<Exact, kDim, kPlanned>, {p.heads, rows_}, kDecodeThreads, JoinShared::bytes(p.parts), p);
+    SPANSCOPE_TRY(launch(decode_attention<Mode, kDim, kPlanned>, {p.parts, p.kv_heads, rows_ * chunks}, kDecodeThreads, DecodeShared<Element, kDim>::kBytes, p));
+    return launch(join_partitions<Mode, kDim, kPlanned>, {p.heads, rows_}, kDecodeThreads, JoinShared::bytes(p.parts), p);
   }
-  using Layout = PrefillShared<float, kDim>;
+  using Layout = PrefillShared<Element, kDim>;
   const uint32_t tiles = (rows_ + kTileRows - 1) / kTileRows, leaves = p.shared_leaves;
   if constexpr (kPlanned) {
     // Heads of 128 need more than the smallest cards have even without leaves: there the launch itself says so.
@@ -140,7 +141,7 @@ Status Attention::launch_planned(AttentionParams<float>& p) {
       p.spill = spill_.view();
     }
   }
-  const Status done = launch(prefill_attention<Exact, kDim, kPlanned>, {tiles, p.heads}, kPrefillThreads, Layout::bytes(kPlanned ? p.shared_leaves : 0), p);
+  const Status done = launch(prefill_attention<Mode, kDim, kPlanned>, {tiles, p.heads}, kPrefillThreads, Layout::bytes(kPlanned ? p.shared_leaves : 0), p);
   p.shared_leaves = leaves;
   return done;
 }

@@ -16,17 +16,22 @@ Error unsupported(const std::string& what) { return make_error(ErrorCode::unsupp
 
 class GpuBackend final : public Backend {
  public:
-  GpuBackend(std::shared_ptr<const Model> model, int device, std::string device_name)
-      : model_(std::move(model)), device_(device), name_("gpu exact (" + std::move(device_name) + ")"), pass_(*model_) {}
+  GpuBackend(std::shared_ptr<const Model> model, int device, Arithmetic arithmetic, const std::string& device_name)
+      : model_(std::move(model)),
+        device_(device),
+        arithmetic_(arithmetic),
+        name_((arithmetic == Arithmetic::fast ? "gpu fast (" : "gpu exact (") + device_name + ")"),
+        pass_(*model_, arithmetic) {}
   const Model& model() const override { return *model_; }
   std::string name() const override { return name_; }
   unsigned threads() const override { return 1; }
-  std::unique_ptr<Cache> new_cache(uint32_t, bool) const override { return std::make_unique<GpuCache>(model_, device_); }
+  std::unique_ptr<Cache> new_cache(uint32_t, bool originals) const override {
+    return std::make_unique<GpuCache>(model_, device_, arithmetic_, originals);
+  }
 
   Result<ForwardResult> forward(Cache& cache, const Batch& batch, const ForwardOptions& options) override {
     auto* own = dynamic_cast<GpuCache*>(&cache);
     if (!own || !own->of(model_.get())) return make_error(ErrorCode::invalid, "SPAN-CACHE", "this cache belongs to another backend or model");
-    if (options.token_stats) return unsupported("token statistics");
     const uint32_t before = own->size();
     SPANSCOPE_TRY(use_device(device_));
     try {
@@ -55,7 +60,7 @@ class GpuBackend final : public Backend {
       result.topk_weights.resize(moe_rows * r.experts_used);
     }
     SPANSCOPE_TRY(cache.reserve(cache.size() + rows));
-    const uint32_t step = options.plan ? rows : kPassRows;
+    const uint32_t step = options.plan || options.token_stats ? rows : kPassRows;
     for (uint32_t at = 0; at < rows; at += step) {
       const uint32_t n = std::min(step, rows - at);
       SPANSCOPE_TRY(pass_.run({cache, batch.ids.subspan(at, n), batch.positions.subspan(at, n), options, result, at, rows}));
@@ -65,6 +70,7 @@ class GpuBackend final : public Backend {
 
   std::shared_ptr<const Model> model_;
   int device_;
+  Arithmetic arithmetic_;
   std::string name_;
   Pass pass_;
 };
@@ -108,9 +114,8 @@ Result<std::unique_ptr<Backend>> make_gpu_backend(std::shared_ptr<const Model> m
   const Recipe& r = model->recipe;
   if (model->layers.size() != r.layers || !model->embedding)
     return make_error(ErrorCode::invalid, "SPAN-MODEL", "the model has no weights (it was opened for its vocabulary)", model->path);
-  if (options.cache != CacheType::f32) return unsupported("an f16 cache");
-  if (options.token_stats) return unsupported("token statistics");
-  if (options.originals) return unsupported("keys from before rotation");
+  const bool fast = options.arithmetic == Arithmetic::fast;
+  if (options.cache == CacheType::f16 && !fast) return unsupported("an f16 cache in exact mode (fast mode always has one)");
   if (!attention_has(r.head_dim))
     return make_error(ErrorCode::unsupported, "SPAN-GPU-HEADS", "no attention kernel for heads of " + std::to_string(r.head_dim) + " (family " + r.family + ")");
   if (r.experts > kMaxExperts || r.experts_used > kMaxUsed) return unsupported(std::to_string(r.experts) + " experts");
@@ -118,18 +123,19 @@ Result<std::unique_ptr<Backend>> make_gpu_backend(std::shared_ptr<const Model> m
   SPANSCOPE_TRY(use_device(device));
   auto found = describe_device(device);
   if (!found) return found.error();
-  SPANSCOPE_TRY(check_shared(*found, attention_shared_bytes(r.head_dim), "attention over heads of " + std::to_string(r.head_dim)));
+  SPANSCOPE_TRY(check_shared(*found, attention_shared_bytes(r.head_dim, options.arithmetic), "attention over heads of " + std::to_string(r.head_dim)));
+  if (options.token_stats) SPANSCOPE_TRY(check_shared(*found, token_stats_shared_bytes(r.head_dim, options.arithmetic), "token statistics over heads of " + std::to_string(r.head_dim)));
   SPANSCOPE_TRY(check_shared(*found, products_shared_bytes(widest), "a product with rows of " + std::to_string(widest) + " weights"));
   // Weights go to the device at their first use; what will not fit is said now, not in the middle of a conversation. Beside
   // them: activations of one pass and the cache's first pages.
   const uint64_t wide = std::max<uint64_t>({r.hidden, uint64_t(r.query_heads) * r.head_dim, r.feed_forward, r.expert_feed_forward});
   const uint64_t activations = sizeof(float) * (uint64_t(kPassRows) * wide * 10 + r.vocab);
-  const uint64_t pages = uint64_t(r.layers) * r.kv_heads * r.head_dim * 2 * sizeof(float) * kPassRows;
+  const uint64_t pages = uint64_t(r.layers) * r.kv_heads * r.head_dim * ((fast ? 4 : 8) + (options.originals ? 4 : 0)) * kPassRows;
   if (const DeviceMemory memory = device_memory(); bytes + activations + pages > memory.free)
     return out_of_device_memory(bytes + activations + pages, memory,
                                 "weights of " + std::to_string(bytes) + " bytes, " + std::to_string(activations) + " for activations, " +
                                     std::to_string(pages) + " for keys and values of " + std::to_string(kPassRows) + " tokens");
-  return std::unique_ptr<Backend>(std::make_unique<GpuBackend>(std::move(model), device, found->name));
+  return std::unique_ptr<Backend>(std::make_unique<GpuBackend>(std::move(model), device, options.arithmetic, found->name));
 }
 
 }  // namespace spanscope::gpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The GPU backend in exact mode: walks the recipe with the kernels of this folder. What it cannot do yet is refused by name
-// when it is made: head sizes (SPAN-GPU-HEADS), f16 caches, keys from before rotation, token statistics
+// The GPU backend, exact or fast (Arithmetic): walks the recipe with the kernels of this folder. What it cannot do yet is refused by name
+// when it is made: head sizes (SPAN-GPU-HEADS), f16 caches in exact mode
 // (SPAN-GPU-UNSUPPORTED). A model that does not fit the device is refused before anything is put there (SPAN-GPU-MEMORY).
 // Engine thread.
 #pragma once

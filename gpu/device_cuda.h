@@ -84,6 +84,7 @@ SPANSCOPE_DEVICE float exponential(float x) { return expf(x); }
 SPANSCOPE_DEVICE float logarithm(float x) { return logf(x); }
 SPANSCOPE_DEVICE float tangent_hyperbolic(float x) { return tanhf(x); }
 SPANSCOPE_DEVICE float square_root(float x) { return sqrtf(x); }
+SPANSCOPE_DEVICE double square_root(double x) { return sqrt(x); }
 SPANSCOPE_DEVICE float error_function(float x) { return erff(x); }
 SPANSCOPE_DEVICE uint32_t bits_of(float x) { return __float_as_uint(x); }
 SPANSCOPE_DEVICE float float_of(uint32_t x) { return __uint_as_float(x); }

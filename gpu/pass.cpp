@@ -37,6 +37,7 @@ Status Pass::run(const PassInput& in) {
     SPANSCOPE_TRY(plan_.begin_pass(*tables));
   }
   SPANSCOPE_TRY(attention_.begin_pass(positions, first_slot, tables ? &*tables : nullptr, &plan_));
+  if (in.options.token_stats) SPANSCOPE_TRY(tokens_.begin_pass(*in.options.token_stats, in.positions, first_slot + rows));
   SPANSCOPE_TRY(fill_angles(in));
   SPANSCOPE_TRY(embed(in));
 
@@ -44,9 +45,11 @@ Status Pass::run(const PassInput& in) {
   for (uint32_t l = 0; l < recipe_.layers; ++l) {
     if (in.options.stop.stop_requested()) return cancelled();
     SPANSCOPE_TRY(keep_hidden(in, l, x_));
+    if (in.options.token_stats) SPANSCOPE_TRY(tokens_.begin_layer(l, x_, *in.options.token_sink));
     const LayerWeights& w = model_.layers[l];
     SPANSCOPE_TRY(attend(in, l, first_slot));
     SPANSCOPE_TRY(add_residual(w.post_attention_norm, rows));
+    if (in.options.token_stats && in.options.token_stats->wants_layer(l)) SPANSCOPE_TRY(token_statistics(in, l));
     SPANSCOPE_TRY(normalise(x_, w.feed_forward_norm, w.feed_forward_norm_bias, recipe_.norm, rows, normed_));
     const bool moe = recipe_.moe_layer[l];
     if (moe) SPANSCOPE_TRY(experts(w, rows));
@@ -66,6 +69,7 @@ Status Pass::run(const PassInput& in) {
     }
   }
   if (in.options.stop.stop_requested()) return cancelled();
+  if (in.options.token_stats) SPANSCOPE_TRY(tokens_.begin_layer(recipe_.layers, x_, *in.options.token_sink));
   SPANSCOPE_TRY(finish(in));
   in.cache.commit(in.positions);
   return {};
@@ -159,6 +163,7 @@ Status Pass::attend(const PassInput& in, uint32_t l, uint32_t first_slot) {
   SPANSCOPE_TRY(products_.run(w.v, w.v_bias, normed_, rows, v_));
   SPANSCOPE_TRY(normalise_heads(q_, w.q_norm, recipe_.query_heads, rows));
   SPANSCOPE_TRY(normalise_heads(k_, w.k_norm, recipe_.kv_heads, rows));
+  if (in.cache.keeps_original(l)) SPANSCOPE_TRY(in.cache.keep_originals(l, std::as_const(k_).view(), rows));
   if (const int table = recipe_.rotary_of_layer[l]; table >= 0) {
     SPANSCOPE_TRY(rotate(angles_[size_t(table)], q_, recipe_.query_heads, rows));
     SPANSCOPE_TRY(rotate(angles_[size_t(table)], k_, recipe_.kv_heads, rows));
@@ -166,7 +171,8 @@ Status Pass::attend(const PassInput& in, uint32_t l, uint32_t first_slot) {
   StoreParams store;
   store.keys = std::as_const(k_).view();
   store.values = std::as_const(v_).view();
-  store.pool = in.cache.pool(l);
+  if (in.cache.half()) store.half_pool = in.cache.half_pool(l);
+  else store.pool = in.cache.pool(l);
   store.page_of = in.cache.page_of();
   store.rows = rows;
   store.kv_heads = recipe_.kv_heads;
@@ -178,6 +184,19 @@ Status Pass::attend(const PassInput& in, uint32_t l, uint32_t first_slot) {
   SPANSCOPE_TRY(mixed_.resize(q_.size()));
   SPANSCOPE_TRY(attention_.run(l, in.cache, std::as_const(q_).view(), *sinks, mixed_.view()));
   return products_.run(w.o, w.o_bias, mixed_, rows, delta_);
+}
+
+// q_ and v_ are still those of the layer's attention, x_ has what it added.
+Status Pass::token_statistics(const PassInput& in, uint32_t l) {
+  auto sinks = products_.vector(model_.layers[l].sinks);
+  if (!sinks) return sinks.error();
+  SPANSCOPE_TRY(tokens_.attend(l, attention_, in.cache, std::as_const(q_).view(), *sinks));
+  SPANSCOPE_TRY(tokens_.values(l, v_));
+  SPANSCOPE_TRY(tokens_.compare(x_));
+  auto stats = tokens_.result(l);
+  if (!stats) return stats.error();
+  in.options.token_sink->on_tokens(*stats);
+  return {};
 }
 
 // x_ += scale * norm(delta_)

@@ -4,6 +4,7 @@
 #pragma once
 #include "gpu/attention.h"
 #include "gpu/products.h"
+#include "gpu/token_stats.h"
 
 namespace spanscope::gpu {
 
@@ -19,7 +20,7 @@ struct PassInput {
 
 class Pass {
  public:
-  explicit Pass(const Model& model) : model_(model), recipe_(model.recipe), attention_(recipe_) {}
+  Pass(const Model& model, Arithmetic arithmetic) : model_(model), recipe_(model.recipe), products_(arithmetic), attention_(recipe_), tokens_(model) {}
   Status run(const PassInput& in);
 
  private:
@@ -33,6 +34,7 @@ class Pass {
   Status normalise_heads(Array<float>& x, const std::vector<float>& weight, uint32_t heads, uint32_t rows);
   Status rotate(const Angles& angles, Array<float>& x, uint32_t heads, uint32_t rows);
   Status attend(const PassInput& in, uint32_t layer, uint32_t first_slot);
+  Status token_statistics(const PassInput& in, uint32_t layer);
   Status add_residual(const std::vector<float>& post_norm, uint32_t rows);
   Status feed_forward(const FeedForwardWeights& w, const Array<float>& x, uint32_t rows, Array<float>& out);
   Status experts(const LayerWeights& w, uint32_t rows);
@@ -47,6 +49,7 @@ class Pass {
   Products products_;
   Attention attention_;
   DevicePlan plan_;
+  TokenStatsFold tokens_;
   std::vector<Angles> angles_;  // [rotary tables]
   Array<float> x_, normed_, delta_, q_, k_, v_, mixed_, up_, gate_, gathered_, expert_out_, scores_, row_weight_, logits_;
   Array<uint32_t> row_of_;

@@ -36,6 +36,7 @@ Result<std::unique_ptr<Backend>> make_backend(std::shared_ptr<const Model> model
   if (!choice) return choice.error();
   options.threads = context.threads;
   options.cache = context.cache_type == "f16" ? CacheType::f16 : CacheType::f32;
+  options.arithmetic = context.gpu_math == "fast" ? Arithmetic::fast : Arithmetic::exact;
   using Kind = DeviceChoice::Kind;
   // The reference path is one of the CPU's two: who names it does not ask for a card.
   if (choice->kind == Kind::cpu || (choice->kind == Kind::automatic && path == "reference"))

@@ -55,6 +55,8 @@ int main(int argc, char** argv) {
   app.add_option("--threads", context.threads, "Threads (default: physical cores)")->check(CLI::Range(0, 1024));
   app.add_option("--cache-type", context.cache_type, "Keep keys and values as f32 (default) or f16 (half the memory)")
       ->check(CLI::IsMember({"f32", "f16"}));
+  app.add_option("--gpu-math", context.gpu_math, "What a GPU computes in: exact (float32, default) or fast (16 bits, f16 cache)")
+      ->check(CLI::IsMember({"exact", "fast"}));
   app.add_option("--device", context.device, "auto (default), cpu or cuda[:N]");
   if (const char* no_color = std::getenv("NO_COLOR"); no_color && *no_color) context.no_color = true;
 

@@ -21,6 +21,7 @@ struct Context {
   std::string progress = "auto";  // auto (a bar on a terminal), lines, none
   unsigned threads = 0;           // 0: physical cores
   std::string cache_type = "f32";  // what keys and values are kept as
+  std::string gpu_math = "exact";  // or fast: 16 bits
   std::string device;             // empty: SPANSCOPE_DEVICE, or auto
   std::function<int()> run;       // set by the command that was chosen
   std::stop_token stop;           // asked by Ctrl-C

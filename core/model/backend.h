@@ -107,9 +107,14 @@ Status settle_rotary_length(const Recipe& recipe, Cache& cache, const Batch& bat
 // What keys and values are kept as. f16 takes half the memory; every key and value is rounded once, when it is stored.
 enum class CacheType : uint8_t { f32, f16 };
 
+// What a GPU multiplies in: float32 throughout, or 16 bits (f16) for attention and for products of many rows, which halves
+// the cache too. The CPU paths always compute in float32.
+enum class Arithmetic : uint8_t { exact, fast };
+
 struct BackendOptions {
   unsigned threads = 0;  // 0: physical cores
   CacheType cache = CacheType::f32;
+  Arithmetic arithmetic = Arithmetic::exact;
   // What will be asked of it. A backend that cannot says so when it is made, and not in the middle of a conversation.
   bool token_stats = false;  // ForwardOptions::token_stats
   bool originals = false;    // caches with keys from before rotation

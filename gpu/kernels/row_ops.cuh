@@ -67,6 +67,7 @@ SPANSCOPE_KERNEL(kRowThreads) rotate_rows(const RotateParams p) {
 struct StoreParams {
   Global<const float> keys, values;  // [rows][kv heads][dim]
   Global<float> pool;
+  Global<uint16_t> half_pool;        // instead of pool: f16
   Global<const uint32_t> page_of;
   uint32_t rows = 0, kv_heads = 0, dim = 0, first_slot = 0;
 };
@@ -76,6 +77,11 @@ SPANSCOPE_KERNEL(kRowThreads) store_rows(const StoreParams p) {
   if (i >= p.rows * p.kv_heads * p.dim) return;
   const uint32_t d = i % p.dim, head = i / p.dim % p.kv_heads, slot = p.first_slot + i / p.dim / p.kv_heads;
   const uint64_t page = p.page_of.load(slot / kPage), at = ((page * p.kv_heads + head) * 2 * kPage + slot % kPage) * p.dim + d;
+  if (p.half_pool) {
+    p.half_pool.store(at, to_f16(p.keys.load(i)));
+    p.half_pool.store(at + uint64_t(kPage) * p.dim, to_f16(p.values.load(i)));
+    return;
+  }
   p.pool.store(at, p.keys.load(i));
   p.pool.store(at + uint64_t(kPage) * p.dim, p.values.load(i));
 }

@@ -46,15 +46,12 @@ SPANSCOPE_DEVICE void mma_split(float* d, const Split* a, const Split* b) {
   mma_tf32(d, ab, bb);
 }
 
-// s = Q K^T of the warp's rows [row0, row0 + 16) in q and the 64 keys in k.
+// s += Q K^T of the warp's rows [row0, row0 + 16) of q and the 64 rows of k, both kDim wide and padded.
 template <class Mode, uint32_t kDim>
-SPANSCOPE_DEVICE void scores(float (*s)[4], const Shared<typename Mode::Element>& q, const Shared<typename Mode::Element>& k, uint32_t row0,
-                             uint32_t lane) {
+SPANSCOPE_DEVICE void add_products(float (*s)[4], const Shared<typename Mode::Element>& q, const Shared<typename Mode::Element>& k, uint32_t row0,
+                                   uint32_t lane) {
   constexpr uint32_t kStride = kRowStride<typename Mode::Element, kDim>;
   const uint32_t g = lane / 4, t = lane % 4;
-  SPANSCOPE_UNROLL
-  for (uint32_t n = 0; n < 8; ++n)
-    for (uint32_t e = 0; e < 4; ++e) s[n][e] = 0;
   if constexpr (sizeof(typename Mode::Element) == 4) {
     for (uint32_t c = 0; c < kDim; c += 8) {
       const Split a[4] = {split(q.get((row0 + g) * kStride + c + t)), split(q.get((row0 + g + 8) * kStride + c + t)),
@@ -79,6 +76,15 @@ SPANSCOPE_DEVICE void scores(float (*s)[4], const Shared<typename Mode::Element>
       }
     }
   }
+}
+
+template <class Mode, uint32_t kDim>
+SPANSCOPE_DEVICE void scores(float (*s)[4], const Shared<typename Mode::Element>& q, const Shared<typename Mode::Element>& k, uint32_t row0,
+                             uint32_t lane) {
+  SPANSCOPE_UNROLL
+  for (uint32_t n = 0; n < 8; ++n)
+    for (uint32_t e = 0; e < 4; ++e) s[n][e] = 0;
+  add_products<Mode, kDim>(s, q, k, row0, lane);
 }
 
 // o[kDim / 8][4] += P V with P the fragments s. P never leaves registers: for TF32 the keys of a block are taken in the order

@@ -91,7 +91,6 @@ class Device(ProgramTest):
         reasons = {"none.so": ("none.so", {"module": self.folder / "none.so"}, []),
                    "memory": ("SPAN-GPU-MEMORY", {"GPU_HOST_LAYER_MEMORY": "100000"}, []),
                    "shared memory": ("SPAN-GPU-SHARED", {"GPU_HOST_LAYER_SHARED": "20000"}, []),
-                   "originals": ("before rotation", {}, ["--keys"]),
                    "f16": ("f16", {}, ["--cache-type", "f16"])}
         for name, (word, more, arguments) in reasons.items():
             with self.subTest(name):
@@ -127,10 +126,35 @@ class Device(ProgramTest):
             if session.exists():
                 self.assertIn(spanscope("verify", session).returncode, (0, 3))
 
-    def test_measuring_heads_falls_back(self):
-        done = self.check_ok(self.on_gpu("model", "heads", "--model", DEMO / "relay-dense.gguf", "--prompts", 1, "--length", 64, "-o", self.folder / "map.json"))
-        self.assertIn("the CPU is used", done.err)
-        self.assertIn("token statistics", done.err)
+    def test_heads_are_measured_as_on_the_cpu(self):
+        """What token statistics on the card say of each head is what the CPU says."""
+        maps = []
+        for device in ("cpu", "cuda"):
+            out = self.folder / f"{device}.json"
+            done = self.check_ok(self.on_gpu("model", "heads", "--model", DEMO / "relay-dense.gguf", "--prompts", 1, "--length", 48, "-o", out, "--device", device))
+            self.assertNotIn("the CPU is used", done.err)
+            maps.append(json.loads(out.read_text()))
+        compared = 0
+
+        def compare(a, b, where):
+            nonlocal compared
+            self.assertIs(type(a), type(b), where)
+            if isinstance(a, dict):
+                self.assertEqual(set(a), set(b), where)
+                for key in a:
+                    compare(a[key], b[key], f"{where}.{key}")
+            elif isinstance(a, list):
+                self.assertEqual(len(a), len(b), where)
+                for i, (x, y) in enumerate(zip(a, b)):
+                    compare(x, y, f"{where}[{i}]")
+            elif isinstance(a, float):
+                self.assertTrue(math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-4), (where, a, b))
+                compared += 1
+            elif where.split(".")[-1] not in ("device", "backend", "created"):
+                self.assertEqual(a, b, where)
+
+        compare(*maps, "map")
+        self.assertGreater(compared, 50)
 
     def test_the_real_module_without_a_driver(self):
         """Where it was built and no card can be used: named in env, one note, and the CPU."""

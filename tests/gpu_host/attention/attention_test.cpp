@@ -48,6 +48,11 @@ std::vector<AttentionCase> cases(Mode mode, Shape shape) {
   add("heads of 16", [](AttentionCase& c) { c.dim = 16; });
   add("heads of 64", [](AttentionCase& c) { c.dim = 64; c.heads = 3; c.kv_heads = 1; });
   add("heads of 128", [](AttentionCase& c) { c.dim = 128; c.heads = 2; });
+  if (mode != Mode::bf16) {
+    add("heads of 80", [](AttentionCase& c) { c.dim = 80; c.heads = 2; });
+    add("heads of 96", [](AttentionCase& c) { c.dim = 96; c.heads = 2; c.gap_every = 3; });
+    add("heads of 256", [](AttentionCase& c) { c.dim = 256; c.heads = 2; c.kv_heads = 1; c.rows = c.rows > 70 ? 70 : c.rows; });
+  }
   add("nine heads on one", [](AttentionCase& c) { c.heads = 9; c.kv_heads = 1; c.rows = c.rows > 40 ? 40 : c.rows; });
   add("eight levels", [](AttentionCase& c) { c.levels = 8; });
   add("several partitions", [](AttentionCase& c) { c.before = 1200; c.rows = c.rows > 40 ? 40 : c.rows; c.heads = 2; });

@@ -180,6 +180,7 @@ inline float exponential(float x) { return std::exp(x); }
 inline float logarithm(float x) { return std::log(x); }
 inline float tangent_hyperbolic(float x) { return std::tanh(x); }
 inline float square_root(float x) { return std::sqrt(x); }
+inline double square_root(double x) { return std::sqrt(x); }
 inline float error_function(float x) { return std::erf(x); }
 inline uint32_t bits_of(float x) { return std::bit_cast<uint32_t>(x); }
 inline float float_of(uint32_t x) { return std::bit_cast<float>(x); }

@@ -55,7 +55,8 @@ LaunchReport of_dim(Mode mode, Shape shape, bool planned, AttentionParams<float>
 #if SPANSCOPE_MUTANT == 0
   const AttentionParams<uint16_t> h = with_pool(p, pool16);
   if (mode == Mode::f16) return planned ? run<HalfF16, kDim, true>(shape, h, options) : run<HalfF16, kDim, false>(shape, h, options);
-  return planned ? run<HalfBf16, kDim, true>(shape, h, options) : run<HalfBf16, kDim, false>(shape, h, options);
+  if constexpr (kDim == 80 || kDim == 96 || kDim == 256) return {false, "no cases in bf16 for heads of " + std::to_string(kDim), {}};
+  else return planned ? run<HalfBf16, kDim, true>(shape, h, options) : run<HalfBf16, kDim, false>(shape, h, options);
 #else
   (void)pool16;
   return {false, "mutants are made in exact mode only", {}};
@@ -71,6 +72,9 @@ LaunchReport run_attention(Mode mode, Shape shape, uint32_t dim, bool planned, A
 #if SPANSCOPE_MUTANT == 0
     case 16: return of_dim<16>(mode, shape, planned, p, pool32, pool16, options);
     case 64: return of_dim<64>(mode, shape, planned, p, pool32, pool16, options);
+    case 80: return of_dim<80>(mode, shape, planned, p, pool32, pool16, options);
+    case 96: return of_dim<96>(mode, shape, planned, p, pool32, pool16, options);
+    case 256: return of_dim<256>(mode, shape, planned, p, pool32, pool16, options);
     case 128: return of_dim<128>(mode, shape, planned, p, pool32, pool16, options);
 #endif
     default: return {false, "no attention kernel for heads of " + std::to_string(dim), {}};

@@ -24,5 +24,8 @@ int main() {
   of_dim<16>();
   of_dim<32>();
   of_dim<64>();
+  of_dim<80>();
+  of_dim<96>();
   of_dim<128>();
+  of_dim<256>();
 }
