@@ -2,6 +2,7 @@
 // Products with weights as they are stored, every format: against the same weights widened by core/model
 // and added up in double. Odd widths, more outputs than a block has, few and many rows.
 #include <cmath>
+#include <cstring>
 #include <random>
 
 #include "core/base/half.h"
