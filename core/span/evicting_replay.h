@@ -2,7 +2,8 @@
 // A replay whose context has a limit: when a turn does not fit, leaves leave the context, at the turn's begin, for good.
 // Around a replay that knows no limit. Thread: one owner.
 //
-// Which go: unpinned content leaves that were there in the turn before; never the sink, never what the turn brings. slide:
+// Which go: unpinned content leaves that were run as a whole in the turns before (so not the answer just given, whose last
+// token runs with the next turn); never the sink, never what the turn brings. slide:
 // the oldest first. evict_coldest: the least attended first, by decayed consumer mass, then by all of it, then by place
 // (context-views A4); leaves of the last two turns only when nothing else is left, because nobody had a chance to look at
 // them. A message whose last content leaf goes takes its template leaves along.
