@@ -129,7 +129,7 @@ class Chats(ProgramTest):
         self.check_error(self.record(hi, "--detail", "token", "--windows", "8,none"), "--windows", status=2)
         self.check_error(self.record(hi, "--append", self.folder / "none.span"), "--append", status=2)
         self.check_error(self.record([{"role": "user", "content": "hi"}], "--theta-rec", "3"), "--theta-rec", status=2)
-        self.check_error(self.record([{"role": "user", "content": "hi"}], "--device", "cuda"), "SPAN-DEVICE")
+        self.check_error(self.record([{"role": "user", "content": "hi"}], "--device", "cuda:99"), "SPAN-GPU")  # no module, no card, or not so many
         self.check_error(self.record([{"role": "user", "content": "hi"}], "--generate", "x"), "--generate", status=2)
 
 
